@@ -1,4 +1,4 @@
-"""What TensorBoard reads of a folder of event files, for tensorboard_in_python_test.cpp.
+"""What TensorBoard reads of a folder of event files, for in_python_test.cpp.
 
     open_board.py DIR      prints a JSON object: of each tag of a scalar the steps, times and values, of each tag of
                            a histogram the steps and the messages, of each tag of a text the steps and the texts, and

@@ -1,4 +1,4 @@
-"""What ONNX Runtime makes of a model that Mailgrad wrote, for onnx_in_python_test.cpp.
+"""What ONNX Runtime makes of a model that Mailgrad wrote, for in_python_test.cpp.
 
     open_onnx.py MODEL NUMBERS TYPE     checks the model and runs it on samples of numbers, a raw file of little-endian
                                         float32 or int32; prints the logits as JSON, of one batch and one by one

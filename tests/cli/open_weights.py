@@ -1,4 +1,4 @@
-"""What Python makes of a file of weights, for weights_in_python_test.cpp.
+"""What Python makes of a file of weights, for in_python_test.cpp.
 
     open_weights.py read FILE              prints a JSON object: the shape and the sum of each array, and the metadata
     open_weights.py write FILE             writes arrays of float16, float32 and float64

@@ -66,7 +66,6 @@ struct joined_sessions : testing::Test {
       (sides.tick(now), ...);
     }
   }
-  /// The next frame that one side sends on a connection.
   static bytes taken(session& from, plane p, instant now) {
     const auto frame = from.next(p, now);
     if (!frame) throw std::logic_error("there is no frame");

@@ -1,17 +1,13 @@
 #include <mailgrad/net/listen_address.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <stdexcept>
-#include <string>
-#include <string_view>
 
-namespace mailgrad {
+namespace mailgrad::net {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
+using namespace ::testing;
 
 TEST(ListenAddress, ReadsAHostAndAPort) {
   EXPECT_EQ(parse_listen_address("127.0.0.1:8080"), (listen_address{"127.0.0.1", 8080}));
@@ -40,34 +36,36 @@ TEST(ListenAddress, KnowsWhatMeansEveryNetwork) {
 }
 
 TEST(ListenAddress, RefusesWhatIsNone) {
-  using namespace std::string_view_literals;
-  for (const std::string_view text : {""sv,
-                                      ":"sv,
-                                      ":80"sv,
-                                      "80"sv,
-                                      "127.0.0.1"sv,
-                                      "127.0.0.1:"sv,
-                                      "127.0.0.1:65536"sv,
-                                      "127.0.0.1:-1"sv,
-                                      "127.0.0.1: 80"sv,
-                                      "127.0.0.1:+80"sv,
-                                      "127.0.0.1:000080"sv,
-                                      "127.0.0:80"sv,
-                                      "127.0.0.256:80"sv,
-                                      " 127.0.0.1:80"sv,
-                                      "::1:80"sv,
-                                      "[::1]80"sv,
-                                      "[]:80"sv,
-                                      "[127.0.0.1]:80"sv,
-                                      "example.org:80"sv,
-
-                                      "127.0.0.1:80 "sv,
-                                      "0x7f000001:80"sv,
-                                      "http://127.0.0.1:80"sv,
-                                      "run.rec"sv})
+  for (const char* text : {"",
+                           ":",
+                           ":80",
+                           "80",
+                           "127.0.0.1",
+                           "127.0.0.1:",
+                           "127.0.0.1:65536",
+                           "127.0.0.1:-1",
+                           "127.0.0.1: 80",
+                           "127.0.0.1:+80",
+                           "127.0.0.1:000080",
+                           "127.0.0:80",
+                           "127.0.0.256:80",
+                           " 127.0.0.1:80",
+                           "::1:80",
+                           "[::1]80",
+                           "[]:80",
+                           "[127.0.0.1]:80",
+                           "example.org:80",
+                           "127.0.0.1:80 ",
+                           "0x7f000001:80",
+                           "http://127.0.0.1:80",
+                           "run.rec"})
     EXPECT_THAT([&] { parse_listen_address(text); },
                 ThrowsMessage<std::invalid_argument>(HasSubstr("expected HOST:PORT")))
         << text;
+}
+
+TEST(ListenAddress, RefusesAZeroByteBehindANumber) {
+  EXPECT_THROW(parse_listen_address(std::string_view("127.0.0.1\0:80", 13)), std::invalid_argument);
 }
 
 TEST(ListenAddress, ReadsTheNameOfAServerToConnectTo) {
@@ -82,9 +80,44 @@ TEST(ListenAddress, ReadsTheNameOfAServerToConnectTo) {
         << text;
 }
 
-TEST(ListenAddress, RefusesAZeroByteBehindANumber) {
-  EXPECT_THROW(parse_listen_address(std::string_view("127.0.0.1\0:80", 13)), std::invalid_argument);
+TEST(MemoryAddress, IsReadAndWritten) {
+  EXPECT_TRUE(is_memory_address("memory:run-7"));
+  EXPECT_FALSE(is_memory_address("127.0.0.1:7000"));
+  EXPECT_FALSE(is_memory_address("memory"));
+  EXPECT_EQ(parse_memory_listen_address("memory:run-7"), "run-7");
+  EXPECT_EQ(parse_memory_server_address("memory:a.B_9-"), "a.B_9-");
+  EXPECT_EQ(memory_address("run-7"), "memory:run-7");
+}
+
+TEST(MemoryAddress, NeedsANameToConnectAlone) {
+  EXPECT_EQ(parse_memory_listen_address("memory:"), "");
+  EXPECT_THAT([] { parse_memory_server_address("memory:"); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("'memory:' is no address in the memory of this "
+                                                             "machine: expected memory:NAME with 1 to 64")));
+}
+
+TEST(MemoryAddress, RefusesOtherNames) {
+  for (const std::string& text :
+       {std::string("memory:a b"), std::string("memory:/dev/shm"), std::string("memor"),
+        "memory:" + std::string(65, 'x'), std::string("memory:a\0b", 10)}) {
+    EXPECT_THROW(parse_memory_listen_address(text), std::invalid_argument) << text;
+    EXPECT_THROW(parse_memory_server_address(text), std::invalid_argument) << text;
+  }
+  EXPECT_EQ(parse_memory_listen_address("memory:" + std::string(64, 'x')).size(), 64U);
+}
+
+TEST(MpiAddress, NamesARank) {
+  EXPECT_EQ(parse_mpi_address("mpi:0"), 0);
+  EXPECT_EQ(parse_mpi_address(mpi_address(4711)), 4711);
+  EXPECT_TRUE(is_mpi_address("mpi:"));
+  EXPECT_FALSE(is_mpi_address("memory:mpi"));
+}
+
+TEST(MpiAddress, IsRefusedIfItNamesNone) {
+  for (const char* wrong :
+       {"mpi:", "mpi:-1", "mpi:x", "mpi:1x", "0", "", "mpi:10000000", "mpi:99999999999999999999"})
+    EXPECT_THROW(parse_mpi_address(wrong), std::invalid_argument) << wrong;
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::net

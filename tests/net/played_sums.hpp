@@ -25,8 +25,7 @@ public:
     self_->parts.resize(workers);
   }
 
-  std::shared_ptr<all_reduce> join(std::size_t worker);
-  /// How many rounds have ended.
+  std::shared_ptr<all_reduce> join(std::size_t worker) { return std::make_shared<one>(self_, worker); }
   std::size_t rounds() const {
     const std::lock_guard guard(self_->mutex);
     return self_->rounds;
@@ -39,60 +38,53 @@ private:
     all_reduce::on_sum done;
   };
   struct state {
+    void end_round_if_complete() {
+      all_reduce::givers who;
+      std::vector<float> whole;
+      for (std::size_t w = 0; w < parts.size(); ++w) {
+        who.push_back(parts[w].has_value());
+        if (!parts[w] && !left[w]) return;
+        if (!parts[w]) continue;
+        whole.resize(parts[w]->values.size());
+        for (std::size_t i = 0; i < whole.size(); ++i) whole[i] += parts[w]->values[i];
+      }
+      if (whole.empty()) return;
+      ++rounds;
+      for (auto& p : parts)
+        if (p) std::ranges::copy(whole, p->values.begin());
+      for (auto& p : std::exchange(parts, std::vector<std::optional<part>>(who.size())))
+        if (p) p->done(who);
+    }
+
     std::mutex mutex;
     std::vector<bool> left;
     std::vector<std::optional<part>> parts; ///< of the round under way
     std::size_t rounds = 0;
   };
-  class one;
 
-  static void end_round_if_complete(state& s);
+  class one final : public all_reduce {
+  public:
+    one(std::shared_ptr<state> of, std::size_t worker) : of_(std::move(of)), worker_(worker) {}
+    ~one() override {
+      const std::lock_guard guard(of_->mutex);
+      of_->left[worker_] = true;
+      of_->end_round_if_complete();
+    }
+    one(const one&) = delete;
+    one& operator=(const one&) = delete;
+
+    void add(std::span<float> values, std::shared_ptr<const void> keeps, on_sum done) override {
+      const std::lock_guard guard(of_->mutex);
+      of_->parts[worker_] = part{values, std::move(keeps), std::move(done)};
+      of_->end_round_if_complete();
+    }
+
+  private:
+    std::shared_ptr<state> of_;
+    std::size_t worker_;
+  };
 
   std::shared_ptr<state> self_;
 };
-
-class played_sums::one final : public all_reduce {
-public:
-  one(std::shared_ptr<state> of, std::size_t worker) : of_(std::move(of)), worker_(worker) {}
-  ~one() override {
-    const std::lock_guard guard(of_->mutex);
-    of_->left[worker_] = true;
-    end_round_if_complete(*of_);
-  }
-  one(const one&) = delete;
-  one& operator=(const one&) = delete;
-
-  void add(std::span<float> values, std::shared_ptr<const void> keeps, on_sum done) override {
-    const std::lock_guard guard(of_->mutex);
-    of_->parts[worker_] = part{values, std::move(keeps), std::move(done)};
-    end_round_if_complete(*of_);
-  }
-
-private:
-  std::shared_ptr<state> of_;
-  std::size_t worker_;
-};
-
-inline std::shared_ptr<all_reduce> played_sums::join(std::size_t worker) {
-  return std::make_shared<one>(self_, worker);
-}
-
-inline void played_sums::end_round_if_complete(state& s) {
-  all_reduce::givers who;
-  std::vector<float> whole;
-  for (std::size_t w = 0; w < s.parts.size(); ++w) {
-    who.push_back(s.parts[w].has_value());
-    if (!s.parts[w] && !s.left[w]) return;
-    if (!s.parts[w]) continue;
-    whole.resize(s.parts[w]->values.size());
-    for (std::size_t i = 0; i < whole.size(); ++i) whole[i] += s.parts[w]->values[i];
-  }
-  if (whole.empty()) return;
-  ++s.rounds;
-  for (auto& p : s.parts)
-    if (p) std::ranges::copy(whole, p->values.begin());
-  for (auto& p : std::exchange(s.parts, std::vector<std::optional<part>>(who.size())))
-    if (p) p->done(who);
-}
 
 } // namespace mailgrad::net

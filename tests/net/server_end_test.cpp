@@ -5,20 +5,14 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <algorithm>
-
 namespace mailgrad::net {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
-using testing::StartsWith;
+using namespace ::testing;
 
 /// A server, and peers whose bytes are written by hand.
-struct ServerEndTest : testing::Test, doorkeeper {
+struct ServerEndTest : Test, doorkeeper {
   session_events& let_in(session& s, const std::string& from) override {
     came_from.push_back(from);
     sessions.push_back(&s);
@@ -54,15 +48,17 @@ struct ServerEndTest : testing::Test, doorkeeper {
     server.opened(c, fmt::format("10.0.0.{}:7", c.value), now);
     return c;
   }
-  connection_id say(const hello& h) {
+  connection_id say_bytes(byte_view all) {
     const connection_id c = open();
-    server.received(c, whole_frame({.kind = frame_kind::hello}, encode(to_features(h))), now);
+    server.received(c, all, now);
     return c;
+  }
+  connection_id say(const hello& h) {
+    return say_bytes(whole_frame({.kind = frame_kind::hello}, encode(to_features(h))));
   }
   connection_id say_bulk(std::uint64_t session) {
     return say({.connection = plane::bulk, .session = session});
   }
-  /// The words of the refusal that the peer gets.
   std::string refusal_to(connection_id c) {
     const auto frame = server.next(c, now);
     if (!frame || decode_header(frame->header).kind != frame_kind::refusal) return "no refusal";
@@ -86,9 +82,9 @@ TEST_F(ServerEndTest, LetsInWhoFits) {
 }
 
 TEST_F(ServerEndTest, TellsBothSidesWhyItRefuses) {
-  const connection_id c = say({.says = {{"run", key_text(8)}}});
-  EXPECT_EQ(refusal_to(c), "run: expected 0000000000000007, found 0000000000000008");
-  EXPECT_THAT(refusals, ElementsAre("run: expected 0000000000000007, found 0000000000000008"));
+  const std::string why = refusal_to(say({.says = {{"run", key_text(8)}}}));
+  EXPECT_EQ(why, "run: expected 0000000000000007, found 0000000000000008");
+  EXPECT_THAT(refusals, ElementsAre(why));
   EXPECT_THAT(sessions, IsEmpty());
 }
 
@@ -103,13 +99,11 @@ TEST_F(ServerEndTest, TellsItsDoorkeeperWhereEachComesFrom) {
 
 TEST_F(ServerEndTest, RefusesAnotherVersionThatTheHeaderTells) {
   for (const std::uint16_t version : {std::uint16_t{4}, std::uint16_t{6}}) {
-    refusals.clear();
     const std::string both = "protocol: expected 5, found " + std::to_string(version);
-    const connection_id c = open();
-    server.received(c, whole_frame({.version = version, .kind = frame_kind::hello}, encode(to_features({}))),
-                    now);
-    EXPECT_EQ(refusal_to(c), both);
-    EXPECT_THAT(refusals, ElementsAre(both));
+    EXPECT_EQ(refusal_to(say_bytes(
+                  whole_frame({.version = version, .kind = frame_kind::hello}, encode(to_features({}))))),
+              both);
+    EXPECT_EQ(refusals.back(), both);
   }
 }
 
@@ -170,21 +164,16 @@ TEST_F(ServerEndTest, RefusesASecondBulkConnectionOfOneSession) {
 }
 
 TEST_F(ServerEndTest, RefusesWhatIsNoHello) {
-  connection_id c = open();
-  server.received(c, as_bytes("GET / HTTP/1.1\r\n"), now);
-  EXPECT_THAT(refusal_to(c),
+  EXPECT_THAT(refusal_to(say_bytes(as_bytes("GET / HTTP/1.1\r\n"))),
               StartsWith("hello: expected a hello, found frame: expected 'mgnf', found 'GET '"));
-  c = open();
-  server.received(c, whole_frame({.kind = frame_kind::message}, {}), now);
-  EXPECT_THAT(refusal_to(c), HasSubstr("found a message as frame 0"));
-  c = open();
-  server.received(c, whole_frame({.kind = frame_kind::hello}, as_bytes("\x01")), now);
-  EXPECT_THAT(refusal_to(c), HasSubstr("hello: offset 1: expected 2 bytes, found 0"));
+  EXPECT_THAT(refusal_to(say_bytes(whole_frame({.kind = frame_kind::message}, {}))),
+              HasSubstr("found a message as frame 0"));
+  EXPECT_THAT(refusal_to(say_bytes(whole_frame({.kind = frame_kind::hello}, as_bytes("\x01")))),
+              HasSubstr("hello: offset 1: expected 2 bytes, found 0"));
 }
 
 TEST_F(ServerEndTest, RefusesWhoSaysNothingInTime) {
-  const connection_id c = open();
-  server.received(c, as_bytes("m"), now);
+  const connection_id c = say_bytes(as_bytes("m"));
   let_pass(2s - 1ns);
   EXPECT_EQ(server.deadline(), now + 1ns);
   EXPECT_FALSE(server.is_through(c));
@@ -223,7 +212,6 @@ TEST_F(ServerEndTest, LetsNobodyGoWhoIsKnown) {
 
 TEST_F(ServerEndTest, TakesWhatFollowsAHelloAtOnce) {
   welcome_to(say({}));
-  const connection_id c = open();
   bytes all = whole_frame({.kind = frame_kind::hello},
                           encode(to_features({.connection = plane::bulk, .session = 100})));
   bytes heartbeat;
@@ -231,7 +219,7 @@ TEST_F(ServerEndTest, TakesWhatFollowsAHelloAtOnce) {
   const bytes next =
       whole_frame({.kind = frame_kind::heartbeat, .run = 7, .session = 100, .sequence = 1}, heartbeat);
   all.insert(all.end(), next.begin(), next.end());
-  server.received(c, all, now);
+  say_bytes(all);
   EXPECT_EQ(layers[0]->joins, 1);
   EXPECT_THAT(layers[0]->told, ElementsAre(progress{1, ""})) << "heartbeats say how far a peer has come";
 }

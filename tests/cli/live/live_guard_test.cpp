@@ -1,20 +1,17 @@
 #include <mailgrad/cli/live/live_guard.hpp>
 
-#include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <sys/stat.h>
 
 #include <fstream>
-#include <map>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::HasSubstr;
+using namespace ::testing;
 
 const std::string token(64, 'a');
 const std::string key(64, 'k');
@@ -41,8 +38,8 @@ TEST(LiveGuard, LetsOnlyThisMachineBeNamedAsHost) {
 
 TEST(LiveGuard, KnowsThatBrowsersLeaveOutPort80) {
   const live_guard guard({"127.0.0.1", 80}, "", "");
-  EXPECT_FALSE(guard.refuses(asked({{"host", "localhost"}})));
-  EXPECT_FALSE(guard.refuses(asked({{"host", "localhost:80"}})));
+  for (const char* host : {"localhost", "localhost:80"})
+    EXPECT_FALSE(guard.refuses(asked({{"host", host}}))) << host;
   EXPECT_TRUE(guard.refuses(asked({{"host", "localhos"}})));
 }
 
@@ -51,7 +48,7 @@ TEST(LiveGuard, TakesATokenInThreeWays) {
   EXPECT_FALSE(guard.refuses(asked({{"authorization", "Bearer " + token}})));
   EXPECT_FALSE(guard.refuses(asked({}, "token=" + token)));
   EXPECT_FALSE(guard.refuses(asked({{"cookie", "x=1; mailgrad-8080=" + token}})));
-  EXPECT_THAT(guard.cookie(), ::testing::AllOf(HasSubstr("HttpOnly"), HasSubstr("SameSite=Strict")));
+  EXPECT_THAT(guard.cookie(), AllOf(HasSubstr("HttpOnly"), HasSubstr("SameSite=Strict")));
   EXPECT_EQ(guard.url(), "http://127.0.0.1:8080/?token=" + token);
 }
 
@@ -84,16 +81,15 @@ TEST(LiveGuard, LetsThePageChangeTheRun) {
 
 TEST(LiveGuard, LetsNobodyElseChangeIt) {
   const live_guard guard({"127.0.0.1", 8080}, token, key);
-  const std::pair<const char*, const char*> changes[] = {{"content-type", "text/plain"},
-                                                         {"content-type", ""},
-                                                         {"origin", "http://evil.example"},
-                                                         {"origin", "null"},
-                                                         {"origin", "https://127.0.0.1:8080"},
-                                                         {"sec-fetch-site", "cross-site"},
-                                                         {"sec-fetch-site", "same-site"},
-                                                         {"x-mailgrad-key", ""},
-                                                         {"x-mailgrad-key", "kkkk"}};
-  for (const auto& [field, value] : changes) {
+  for (const auto& [field, value] : {std::pair{"content-type", "text/plain"},
+                                     {"content-type", ""},
+                                     {"origin", "http://evil.example"},
+                                     {"origin", "null"},
+                                     {"origin", "https://127.0.0.1:8080"},
+                                     {"sec-fetch-site", "cross-site"},
+                                     {"sec-fetch-site", "same-site"},
+                                     {"x-mailgrad-key", ""},
+                                     {"x-mailgrad-key", "kkkk"}}) {
     auto fields = of_the_page();
     fields[field] = value;
     EXPECT_TRUE(guard.refuses_change(asked(fields))) << field << ": " << value;
@@ -109,11 +105,6 @@ TEST(LiveGuard, LetsNobodyChangeARunThatIsOnlyShown) {
   }
 }
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-using ::testing::ThrowsMessage;
-
 live_args words(const std::string& address) {
   live_args w;
   w.wanted = true;
@@ -121,15 +112,14 @@ live_args words(const std::string& address) {
   return w;
 }
 
-class LiveArgs : public ::testing::Test {
-protected:
+struct LiveArgs : Test {
   std::string token_file(const std::string& text, mode_t mode = 0600) const {
-    const std::string path = (folder_.path() / "token").string();
+    const std::string path = (folder.path() / "token").string();
     std::ofstream(path) << text;
     chmod(path.c_str(), mode);
     return path;
   }
-  const scratch_folder folder_;
+  const scratch_folder folder;
 };
 
 TEST_F(LiveArgs, AskForNoPageByDefault) { EXPECT_FALSE(understood(live_args{})); }
@@ -167,13 +157,12 @@ TEST_F(LiveArgs, RefuseATokenThatOthersReadOrGuess) {
   for (const mode_t mode : {0640U, 0604U, 0644U, 0666U, 0620U})
     EXPECT_THAT([&] { with(std::string(32, 'a'), mode); },
                 ThrowsMessage<std::invalid_argument>(HasSubstr("chmod 600")));
-  for (const std::string& text :
-       {std::string(), std::string("short"), std::string(15, 'a'), std::string(257, 'a'),
-        std::string(1 << 20, 'a'), std::string("two lines\nof a token here"),
-        std::string("a token with blanks in it"), std::string("aaaaaaaaaaaaaaaa;Path=x")})
+  for (const std::string& text : std::vector<std::string>{
+           "", "short", std::string(15, 'a'), std::string(257, 'a'), std::string(1 << 20, 'a'),
+           "two lines\nof a token here", "a token with blanks in it", "aaaaaaaaaaaaaaaa;Path=x"})
     EXPECT_THAT([&] { with(text); }, ThrowsMessage<std::invalid_argument>(HasSubstr("expected one line")));
   live_args absent = words("");
-  absent.token_file = (folder_.path() / "none").string();
+  absent.token_file = (folder.path() / "none").string();
   EXPECT_ANY_THROW(understood(absent));
 }
 

@@ -1,18 +1,12 @@
 #include <mailgrad/cli/live/live_page.hpp>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
+#include <mailgrad/tests/cli/tool.hpp>
 
 #include <chrono>
-#include <fstream>
-#include <iterator>
 #include <regex>
 #include <set>
-#include <sstream>
-#include <string>
 
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 /// Of two workers of which each made half of the updates.
@@ -33,16 +27,11 @@ training_report half_each() {
 
 TEST(StateEvent, ExpectsWhatThePolicyOfNowLetsExpectUntilItIsSwitched) {
   training_report r = half_each();
-  EXPECT_EQ(nlohmann::json::parse(state_event(r, {}))["expected"][1]["mean"], 1.0)
-      << "a switch is still to come";
+  EXPECT_EQ(json::parse(state_event(r, {}))["expected"][1]["mean"], 1.0) << "a switch is still to come";
   r.present_policy = "sync";
   r.switches = {{100, "async", "sync", "planned for step 100"}};
-  EXPECT_TRUE(nlohmann::json::parse(state_event(r, {}))["expected"][1]["mean"].is_null())
-      << "gaps are of both";
+  EXPECT_TRUE(json::parse(state_event(r, {}))["expected"][1]["mean"].is_null()) << "gaps are of both";
 }
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 training_report small_report() {
   training_report r;
@@ -145,11 +134,6 @@ TEST(PrometheusText, CountsMembersByTheirState) {
     EXPECT_THAT(text, HasSubstr(line));
 }
 
-std::string content_of(const char* file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator(in), {}};
-}
-
 /// Of a run that has every figure there is.
 std::string all_there_is() {
   training_report r = small_report();
@@ -193,7 +177,7 @@ TEST(PrometheusText, IsAskedForWhereTheToolTellsIt) {
   const std::string asks = content_of(MAILGRAD_MONITORING "/prometheus.yml");
   EXPECT_THAT(asks, Not(HasSubstr("metrics_path"))) << "the usual one, /metrics";
   EXPECT_THAT(asks, HasSubstr("\"127.0.0.1:8080\"")) << "where --live listens";
-  const auto board = nlohmann::json::parse(content_of(MAILGRAD_MONITORING "/mailgrad-dashboard.json"));
+  const auto board = json::parse(content_of(MAILGRAD_MONITORING "/mailgrad-dashboard.json"));
   std::set<int> numbers;
   for (const auto& panel : board.at("panels")) {
     EXPECT_TRUE(numbers.insert(panel.at("id").get<int>()).second) << panel.at("title");
@@ -204,22 +188,21 @@ TEST(PrometheusText, IsAskedForWhereTheToolTellsIt) {
 
 /// Every line is a comment or a sample of the metric that the comments before it name, and none comes twice.
 TEST(PrometheusText, NamesEachMetricOnceBeforeItsLines) {
-  std::istringstream lines(prometheus_text(small_report(), metrics_line{.train_loss = 0.5}, "mlp"));
   std::set<std::string> named;
   std::string metric;
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
+  for (const std::string& line :
+       lines_of(prometheus_text(small_report(), metrics_line{.train_loss = 0.5}, "mlp"))) {
+    std::istringstream parts(line);
     std::string hash, kind, name;
-    words >> hash >> kind >> name;
+    parts >> hash >> kind >> name;
     if (hash == "#" && kind == "HELP") {
       EXPECT_TRUE(named.insert(name).second) << line;
       metric = name;
     } else {
-      EXPECT_THAT(line, ::testing::AnyOf(::testing::StartsWith(metric),
-                                         ::testing::StartsWith("# TYPE " + metric + ' ')));
+      EXPECT_THAT(line, AnyOf(StartsWith(metric), StartsWith("# TYPE " + metric + ' ')));
     }
   }
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

@@ -1,14 +1,22 @@
 #include <mailgrad/cli/remote/launch_args.hpp>
 
+#include <mailgrad/cli/remote/remote_args.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
+
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <optional>
 #include <stdexcept>
-#include <string>
+#include <system_error>
+#include <thread>
 
 namespace mailgrad {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 environment ranks(const std::string& size, const std::string& on_this_host) {
   return {{"OMPI_COMM_WORLD_RANK", "0"},
@@ -17,9 +25,13 @@ environment ranks(const std::string& size, const std::string& on_this_host) {
           {"PMIX_NAMESPACE", "7"}};
 }
 
-std::string refusal(const environment& e, bool has_keys) {
+/// Why these are no ranks of a launcher, or none that may be as many with or without keys.
+std::string refusal(const environment& e, std::optional<bool> has_keys = {}) {
   try {
-    required_place(e, has_keys);
+    if (has_keys)
+      required_place(e, *has_keys);
+    else
+      place_in(e);
   } catch (const std::invalid_argument& x) {
     return x.what();
   }
@@ -61,10 +73,8 @@ TEST(LaunchArgs, KnowWhetherAnAddressTellsWhereTheServerIs) {
     return is_told(w);
   };
   EXPECT_TRUE(tells("10.0.0.1:7000"));
-  EXPECT_FALSE(tells(""));
-  EXPECT_FALSE(tells("10.0.0.1:0"));
-  EXPECT_FALSE(tells("0.0.0.0:7000"));
-  EXPECT_FALSE(tells("[::]:7000"));
+  for (const char* listen : {"", "10.0.0.1:0", "0.0.0.0:7000", "[::]:7000"})
+    EXPECT_FALSE(tells(listen)) << listen;
   EXPECT_THROW(tells("10.0.0.1"), std::invalid_argument);
 }
 
@@ -72,7 +82,7 @@ TEST(LaunchArgs, TakeSumsOnlyOverMpi) {
   launch_args w;
   w.all_reduce = true;
   EXPECT_THAT([&] { check_transport(w, false, "end"); },
-              ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr(
+              ThrowsMessage<std::invalid_argument>(HasSubstr(
                   "--all-reduce: expected --transport mpi, by which workers reach each other, found tcp")));
   w.transport = "mpi";
   check_transport(w, false, "end");
@@ -83,7 +93,7 @@ TEST(LaunchArgs, WaitForNoWorkersThatMpiWouldNotLetIn) {
   check_transport(w, false, "wait");
   w.transport = "mpi";
   EXPECT_THAT([&] { check_transport(w, false, "60"); },
-              ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr(
+              ThrowsMessage<std::invalid_argument>(HasSubstr(
                   "--when-alone 60: expected end with --transport mpi, where nobody can join later")));
 }
 
@@ -101,15 +111,6 @@ const environment mpich{{"PMI_RANK", "1"}, {"PMI_SIZE", "6"}, {"MPI_LOCALNRANKS"
 environment both(environment first, const environment& second) {
   first.insert(second.begin(), second.end());
   return first;
-}
-
-std::string refusal(const environment& e) {
-  try {
-    place_in(e);
-  } catch (const std::invalid_argument& x) {
-    return x.what();
-  }
-  return "nothing was refused";
 }
 
 TEST(LaunchPlace, IsToldByOpenMpi) {
@@ -182,6 +183,92 @@ TEST(LaunchPlace, RefusesWhatIsNoPlaceInOneLine) {
   e["OMPI_COMM_WORLD_RANK"] = "4";
   EXPECT_THAT(refusal(e), HasSubstr("expected a rank below the size 4 from mpirun, found rank 4"));
   EXPECT_THAT(refusal({{"PMI_RANK", "0"}}), HasSubstr("PMI_SIZE: expected a whole number"));
+}
+
+TEST(CoreBinding, SaysHowTheLauncherDoesNotBind) {
+  const core_binding one_of_two{.bound = 1, .of = 2};
+  EXPECT_TRUE(one_of_two.narrow());
+  EXPECT_THAT(one_of_two.in_words("mpirun"), AllOf(HasSubstr("1 of 2 cores"), HasSubstr("'--bind-to none'")));
+  EXPECT_THAT(one_of_two.in_words("srun"), HasSubstr("--cpu-bind=none"));
+  EXPECT_FALSE((core_binding{.bound = 2, .of = 2}).narrow());
+}
+
+const launch_place second{.rank = 2, .size = 4, .run = "17.0", .launcher = "srun", .hosts = {}};
+
+struct AddressFile : ::testing::Test {
+  scratch_folder folder;
+  address_file at_server{folder.path(), second};
+  address_file at_rank{folder.path(), second};
+};
+
+TEST_F(AddressFile, IsNamedAfterTheRun) {
+  EXPECT_EQ(at_rank.path(), folder.path() / "mailgrad-srun-17.0.address");
+  launch_place nameless = second;
+  nameless.run.clear();
+  EXPECT_THROW(address_file(folder.path(), nameless), std::invalid_argument);
+}
+
+TEST_F(AddressFile, IsReadWholeAndWithNothingBesideIt) {
+  EXPECT_EQ(at_rank.read(), std::nullopt);
+  at_server.publish("10.0.0.1:7000");
+  EXPECT_EQ(at_rank.read(), "10.0.0.1:7000");
+  at_server.publish("10.0.0.1:8000");
+  EXPECT_EQ(at_rank.read(), "10.0.0.1:8000");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST_F(AddressFile, IsRemovedByWhoPublishedItAndByNobodyElse) {
+  {
+    address_file server(folder.path(), second);
+    server.publish("10.0.0.1:7000");
+    { const address_file reader(folder.path(), second); }
+    EXPECT_NE(at_rank.read(), std::nullopt);
+  }
+  EXPECT_EQ(at_rank.read(), std::nullopt);
+}
+
+TEST_F(AddressFile, OfAKilledRunIsCleared) {
+  folder.write("mailgrad-srun-17.0.address", "10.0.0.1:7000\n");
+  at_server.clear();
+  EXPECT_EQ(at_rank.read(), std::nullopt);
+}
+
+TEST_F(AddressFile, IsWaitedFor) {
+  std::thread server([&] { at_server.publish("10.0.0.1:7000"); });
+  EXPECT_EQ(at_rank.wait_for(std::chrono::seconds{60}), "10.0.0.1:7000");
+  server.join();
+}
+
+TEST_F(AddressFile, IsWaitedForUntilItIsGone) {
+  at_rank.wait_until_gone(std::chrono::seconds{60}); // there was none
+  at_server.publish("10.0.0.1:7000");
+  at_rank.wait_until_gone(std::chrono::seconds{0}); // has no more time
+  EXPECT_NE(at_rank.read(), std::nullopt);
+  std::thread server([&] { at_server.clear(); });
+  at_rank.wait_until_gone(std::chrono::seconds{60});
+  EXPECT_EQ(at_rank.read(), std::nullopt);
+  server.join();
+}
+
+TEST_F(AddressFile, ThatDoesNotComeIsNamed) {
+  EXPECT_THAT([&] { at_rank.wait_for(std::chrono::seconds{0}); },
+              ThrowsMessage<std::runtime_error>(
+                  AllOf(HasSubstr("rank 2 of 4: expected the address of rank 0 in"),
+                        HasSubstr("mailgrad-srun-17.0.address within 0 s, found no such file"))));
+}
+
+TEST_F(AddressFile, IsRefusedInAFolderThatIsNotThere) {
+  address_file lost(folder.path() / "absent", second);
+  EXPECT_THAT([&] { lost.publish("10.0.0.1:7000"); },
+              ThrowsMessage<std::system_error>(
+                  HasSubstr("give --rendezvous a folder that every rank sees: No such file")));
+}
+
+TEST(AddressForRanks, NamesTheHostOfAServerOnEveryNetwork) {
+  EXPECT_EQ(address_for_ranks("0.0.0.0:41000", "node1"), "node1:41000");
+  EXPECT_EQ(address_for_ranks("[::]:41000", "node1"), "node1:41000");
+  EXPECT_EQ(address_for_ranks("127.0.0.1:41000", "node1"), "127.0.0.1:41000");
+  EXPECT_EQ(address_for_ranks("[::1]:41000", "node1"), "[::1]:41000");
 }
 
 } // namespace

@@ -1,24 +1,11 @@
 #include <mailgrad/cli/remote/run_status.hpp>
 
+#include <mailgrad/tests/cli/tool.hpp>
+
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
-
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
-
-using ::testing::ContainsRegex;
-using ::testing::Each;
-using ::testing::HasSubstr;
-using ::testing::Le;
-using ::testing::ResultOf;
-using ::testing::SizeIs;
 
 constexpr std::uint32_t workers = 10'000;
 constexpr std::uint32_t shards = 4;
@@ -68,7 +55,7 @@ std::vector<run_member> many_members() {
 }
 
 std::string large_status() {
-  std::vector<std::string> waits;
+  words waits;
   for (std::uint32_t w = 0; w < workers; ++w)
     waits.push_back(fmt::format("worker {} waits for a batch, for 0.1 s", w));
   training_report r = large_report();
@@ -84,18 +71,15 @@ TEST(RunStatus, IsSmallHoweverManyWorkersThereAre) {
 
 TEST(RunStatus, IsATableThatAPersonReads) {
   const std::string all = format_status(large_status());
-  std::istringstream text(all);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  const words lines = lines_of(all);
   EXPECT_THAT(lines, SizeIs(Le(160U))) << "64 members, 64 waits, and what there is of all";
   EXPECT_THAT(lines, Each(ResultOf([](const std::string& l) { return l.size(); }, Le(600U))));
-  EXPECT_THAT(all, HasSubstr("members       9900 workers joined, 100 lost\n"));
-  EXPECT_THAT(all, HasSubstr("and 9936 more, which give less cause for concern"));
-  EXPECT_THAT(all, HasSubstr("and 9936 more waits"));
-  EXPECT_THAT(all, HasSubstr("data          5000 batches from the own disk of 5000 workers, "));
-  EXPECT_THAT(
-      all, HasSubstr("; 9999 batches sent to 6666 workers; 20000 sent to 8000 workers and lost with them\n"));
-  EXPECT_THAT(all, HasSubstr("stages        computed from 2 % to 83 % of the time\n"));
+  for (const char* part :
+       {"members       9900 workers joined, 100 lost\n", "and 9936 more, which give less cause for concern",
+        "and 9936 more waits", "data          5000 batches from the own disk of 5000 workers, ",
+        "; 9999 batches sent to 6666 workers; 20000 sent to 8000 workers and lost with them\n",
+        "stages        computed from 2 % to 83 % of the time\n"})
+    EXPECT_THAT(all, HasSubstr(part));
 }
 
 /// A run of two shards, which a parameter host holds that stands still.
@@ -180,4 +164,4 @@ TEST(RunStatus, SaysWithWhichHostFiguresWereLost) {
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

@@ -22,7 +22,7 @@
 #include <limits>
 #include <numeric>
 
-// tests/cli/onnx_in_python_test.cpp runs the files of ONNX.
+// tests/cli/in_python_test.cpp runs the files of ONNX.
 
 namespace mailgrad {
 namespace {

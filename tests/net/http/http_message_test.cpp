@@ -1,12 +1,13 @@
 #include <mailgrad/net/http/http_message.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <stdexcept>
 
 namespace mailgrad {
 namespace {
+
+using namespace ::testing;
 
 http_request asked(const std::string& query, const std::string& cookie = {}) {
   http_request r;
@@ -43,6 +44,32 @@ TEST(HttpMessage, LetsNoLineEndWithinAnEvent) {
     EXPECT_THROW(server_sent_event("line", broken), std::invalid_argument);
     EXPECT_THROW(server_sent_event(broken, "{}"), std::invalid_argument);
   }
+}
+
+http_request request_for(const std::string& method, const std::string& path) {
+  http_request r;
+  r.method = method;
+  r.path = path;
+  return r;
+}
+
+TEST(HttpRoutes, AnswerByMethodAndPath) {
+  http_routes routes;
+  routes.add("GET", "/a", [](const http_request&) { return http_response{.body = "got"}; });
+  routes.add("POST", "/a", [](const http_request&) { return http_response{.body = "posted"}; });
+  EXPECT_EQ(routes.answer(request_for("GET", "/a")).body, "got");
+  EXPECT_EQ(routes.answer(request_for("POST", "/a")).body, "posted");
+  EXPECT_EQ(routes.answer(request_for("HEAD", "/a")).status, 200U) << "as GET";
+}
+
+TEST(HttpRoutes, SayWhatIsNotThere) {
+  http_routes routes;
+  routes.add("POST", "/a", [](const http_request&) { return http_response{}; });
+  for (const char* path : {"/", "/a/", "/../etc/passwd", "*", ""})
+    EXPECT_EQ(routes.answer(request_for("GET", path)).status, 404U) << path;
+  const http_response wrong = routes.answer(request_for("GET", "/a"));
+  EXPECT_EQ(wrong.status, 405U);
+  EXPECT_THAT(wrong.fields, ElementsAre(Pair("Allow", "POST")));
 }
 
 } // namespace

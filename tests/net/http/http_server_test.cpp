@@ -2,31 +2,32 @@
 #include <mailgrad/tests/support/http_client.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
-#include <memory>
+#include <deque>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::AllOf;
-using testing::answer_to;
-using ::testing::EndsWith;
-using testing::got;
-using ::testing::HasSubstr;
-using testing::http_client;
-using ::testing::StartsWith;
+using namespace ::testing;
+using mailgrad::testing::answer_to;
+using mailgrad::testing::got;
+using mailgrad::testing::http_client;
 
-class HttpServer : public ::testing::Test {
-protected:
+/// A client that follows a stream of events.
+struct viewer : http_client {
+  explicit viewer(std::uint16_t port) : http_client(port) {
+    get("/events");
+    EXPECT_TRUE(hears("event: begin\ndata: 1\n\n"));
+  }
+};
+
+struct HttpServer : Test {
   static http_routes routes() {
     http_routes all;
     all.add("GET", "/", [](const http_request& x) {
@@ -45,6 +46,11 @@ protected:
     server_.emplace(listen_address{"127.0.0.1", 0}, limits);
     server_->serve([all = routes()](const http_request& x) { return all.answer(x); });
     return server_->address().port;
+  }
+
+  static void wait_until_served(std::uint16_t port) {
+    while (!got(port, "/").starts_with("HTTP/1.1 200")) {
+    }
   }
 
   std::optional<http_server> server_;
@@ -101,13 +107,11 @@ TEST_F(HttpServer, TurnsAnExceptionIntoAnAnswer) {
 
 TEST_F(HttpServer, RefusesWhatIsNoHttp) {
   const std::uint16_t port = serve();
-  const std::string binary("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n",
-                           21); // TLS says hello so
-  for (const std::string& garbage :
-       {std::string("garbage\r\n\r\n"), binary, std::string("GET / HTTP/9.9\r\n\r\n"),
-        std::string("GET / HTTP/1.1\r\nno colon here\r\n\r\n"),
-        std::string("POST /echo HTTP/1.1\r\nContent-Length: -5\r\n\r\n"),
-        std::string("POST /echo HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n")})
+  const std::string tls_hello("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n", 21);
+  for (const std::string& garbage : std::vector<std::string>{
+           "garbage\r\n\r\n", tls_hello, "GET / HTTP/9.9\r\n\r\n", "GET / HTTP/1.1\r\nno colon here\r\n\r\n",
+           "POST /echo HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+           "POST /echo HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n"})
     EXPECT_THAT(answer_to(port, garbage), StartsWith("HTTP/1.1 400")) << garbage;
   EXPECT_THAT(got(port, "/"), StartsWith("HTTP/1.1 200")) << "it lives on";
 }
@@ -146,16 +150,14 @@ TEST_F(HttpServer, CutsOffWhoeverTrickles) {
 
 TEST_F(HttpServer, TurnsAwayMoreClientsThanItTakes) {
   const std::uint16_t port = serve({.connections = 3});
-  std::vector<std::unique_ptr<http_client>> clients;
+  std::deque<http_client> clients;
   for (int i = 0; i < 3; ++i) {
-    clients.push_back(std::make_unique<http_client>(port));
-    clients.back()->get("/");
-    ASSERT_TRUE(clients.back()->hears("you sent nothing"));
+    clients.emplace_back(port).get("/");
+    ASSERT_TRUE(clients.back().hears("you sent nothing"));
   }
   EXPECT_THAT(http_client(port).hear_out(), StartsWith("HTTP/1.1 503"));
   clients.pop_back();
-  while (!got(port, "/").starts_with("HTTP/1.1 200")) { // until the server has seen it go
-  }
+  wait_until_served(port); // when the server has seen it go
 }
 
 TEST_F(HttpServer, SurvivesManyWhoHangUp) {
@@ -164,41 +166,31 @@ TEST_F(HttpServer, SurvivesManyWhoHangUp) {
     http_client client(port);
     client.say(i % 3 == 0 ? "" : i % 3 == 1 ? "GET /" : "GET / HTTP/1.1\r\n\r\n");
   }
-  while (!got(port, "/").starts_with("HTTP/1.1 200")) {
-  }
+  wait_until_served(port);
 }
 
 TEST_F(HttpServer, StreamsWhatIsPublishedToEveryViewer) {
   const std::uint16_t port = serve();
-  http_client first(port);
-  http_client second(port);
-  for (http_client* client : {&first, &second}) {
-    client->get("/events");
-    EXPECT_TRUE(client->hears("event: begin\ndata: 1\n\n"));
+  viewer first(port), second(port);
+  for (const viewer* client : {&first, &second})
     EXPECT_THAT(client->heard(), HasSubstr("Content-Type: text/event-stream\r\n"));
-  }
   EXPECT_EQ(server_->viewers(), 2U);
   for (int i = 0; i < 100; ++i) server_->publish(server_sent_event("line", std::to_string(i)));
-  for (http_client* client : {&first, &second}) {
+  for (viewer* client : {&first, &second}) {
     EXPECT_TRUE(client->hears("data: 99\n\n"));
-    for (int i = 0, at = 0; i < 100; ++i) { // all, in their order
-      const std::size_t found =
-          client->heard().find("data: " + std::to_string(i) + "\n\n", static_cast<std::size_t>(at));
-      ASSERT_NE(found, std::string::npos) << i;
-      at = static_cast<int>(found);
+    std::size_t at = 0;
+    for (int i = 0; i < 100; ++i) { // all, in their order
+      at = client->heard().find("data: " + std::to_string(i) + "\n\n", at);
+      ASSERT_NE(at, std::string::npos) << i;
     }
   }
 }
 
 TEST_F(HttpServer, ForgetsAViewerThatHangsUpInMidStream) {
   const std::uint16_t port = serve();
-  http_client stays(port);
-  stays.get("/events");
-  ASSERT_TRUE(stays.hears("begin"));
+  viewer stays(port);
   {
-    http_client goes(port);
-    goes.get("/events");
-    ASSERT_TRUE(goes.hears("begin"));
+    const viewer goes(port);
     EXPECT_EQ(server_->viewers(), 2U);
   }
   while (server_->viewers() > 1) server_->publish(server_sent_event("line", "x"));
@@ -208,38 +200,28 @@ TEST_F(HttpServer, ForgetsAViewerThatHangsUpInMidStream) {
 
 TEST_F(HttpServer, CutsOffAViewerThatIsTooFarBehind) {
   const std::uint16_t port = serve({.queued_bytes = 1 << 16});
-  http_client sleeper(port);
-  sleeper.get("/events");
-  ASSERT_TRUE(sleeper.hears("begin"));
+  const viewer sleeper(port);
   const std::string large = server_sent_event("line", std::string(10'000, 'x'));
   while (server_->viewers() > 0) server_->publish(large); // never waits, although the sleeper reads nothing
-  http_client awake(port);
-  awake.get("/events");
-  EXPECT_TRUE(awake.hears("begin"));
+  const viewer awake(port);
 }
 
 TEST_F(HttpServer, GivesASignOfLifeToAStream) {
-  http_client viewer(serve({.beat = 10ms}));
-  viewer.get("/events");
-  EXPECT_TRUE(viewer.hears("\n\n:\n\n"));
+  EXPECT_TRUE(viewer(serve({.beat = 10ms})).hears("\n\n:\n\n"));
 }
 
 TEST_F(HttpServer, LetsStreamsHaveTheirLastEventsWhenItEnds) {
-  http_client viewer(serve());
-  viewer.get("/events");
-  ASSERT_TRUE(viewer.hears("begin"));
+  viewer last(serve());
   server_->publish(server_sent_event("end", std::string(1 << 18, 'x')));
   std::string whole;
-  std::thread reader([&] { whole = viewer.hear_out(); });
+  std::thread reader([&] { whole = last.hear_out(); });
   server_.reset();
   reader.join();
   EXPECT_THAT(whole, EndsWith("xxx\n\n"));
 }
 
 TEST_F(HttpServer, EndsAlthoughAClientReadsNothing) {
-  http_client sleeper(serve());
-  sleeper.get("/events");
-  ASSERT_TRUE(sleeper.hears("begin"));
+  const viewer sleeper(serve());
   for (int i = 0; i < 80; ++i) server_->publish(std::string(100'000, 'x'));
   server_.reset();
 }

@@ -6,23 +6,18 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <limits>
 #include <mutex>
 #include <random>
-#include <string>
 #include <thread>
-#include <vector>
 
 namespace mailgrad::net {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
+using namespace ::testing;
 
 constexpr std::size_t small = 100;
 
-/// A ring of this process.
 struct ring {
   explicit ring(std::size_t size = small) : data(size) {}
   ring_memory memory() { return {&counters, data}; }
@@ -31,7 +26,7 @@ struct ring {
   bytes data;
 };
 
-struct ByteRing : testing::Test {
+struct ByteRing : Test {
   std::size_t write(std::string_view text) {
     iovec part{const_cast<char*>(text.data()), text.size()};
     return writer.write({&part, 1});

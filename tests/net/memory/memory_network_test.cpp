@@ -13,21 +13,14 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <atomic>
-#include <functional>
 #include <optional>
-#include <random>
 #include <stdexcept>
-#include <thread>
 
 namespace mailgrad::net {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::StartsWith;
+using namespace ::testing;
 
 /// A peer that speaks by hand: it has the memory, and may write into it whatever it likes.
 class rude_peer {
@@ -60,7 +53,6 @@ private:
   descriptor socket_;
 };
 
-/// Who connects next.
 descriptor next_at(const descriptor& listener) {
   for (;;) {
     if (descriptor peer = accepted_at(listener.number())) return peer;
@@ -68,38 +60,39 @@ descriptor next_at(const descriptor& listener) {
   }
 }
 
-struct MemoryNetwork : testing::Test {
+struct MemoryNetwork : Test {
   void join() {
-    client_net.connect(client.end, address);
+    client.connect(address);
     ASSERT_TRUE(client.layers.wait_joined());
     guest = server.guest(0);
-    ASSERT_TRUE(guest && guest->wait_joined());
+    ASSERT_TRUE(guest);
     guest->echoes = true;
   }
   void expect_answers(std::size_t count) {
     const std::size_t before = client.layers.kept().messages.size();
     for (std::size_t i = 1; i <= count; ++i) {
-      client_net.post(client.end, [&](instant) { client.end.own().send(bytes_of("still here")); });
-      ASSERT_TRUE(client.layers.wait_for([&](auto& x) { return x.messages.size() == before + i; }));
+      client.send("still here");
+      ASSERT_TRUE(client.layers.wait_messages(before + i));
     }
   }
-  void TearDown() override {
-    client_net.forget(client.end);
-    server_net.forget(server.end);
+  /// A name that no other process listens under.
+  static std::string own_name(const std::string& of) { return std::to_string(getpid()) + "-" + of; }
+  static void send_block(session& s, const std::string& tag, const std::shared_ptr<block>& body) {
+    s.send_body(bytes_of(tag), {body->data(), body->bytes()}, body);
   }
 
   memory_network server_net, client_net;
   awaited_server server{{.times = timing{50ms}}};
   awaited_client client{client_net};
   awaited_layers* guest = nullptr;
-  std::string address = server_net.listen(server.end, "memory:");
+  std::string address = server.listen(server_net, "memory:");
 };
 
 TEST_F(MemoryNetwork, ListensUnderTheNameThatItIsGiven) {
-  const std::string name = "memory:" + std::to_string(getpid()) + "-of-a-test";
-  EXPECT_EQ(server_net.listen(server.end, name), name);
+  const std::string name = memory_address(own_name("of-a-test"));
+  EXPECT_EQ(server.listen(server_net, name), name);
   EXPECT_NE(address, name);
-  client_net.connect(client.end, name);
+  client.connect(name);
   EXPECT_TRUE(client.layers.wait_joined());
 }
 
@@ -115,12 +108,12 @@ TEST_F(MemoryNetwork, LendsBodiesThatLieInTheHeapOfAnEnd) {
     const auto give = [&](shared_heap& heap, session& s) {
       const auto body = std::make_shared<block>(lies_elsewhere ? block(i << 18) : heap.allocate(i << 18));
       body->as<char>()[i] = static_cast<char>('a' + i);
-      s.send_body(bytes_of(tag), {body->data(), body->bytes()}, body);
+      send_block(s, tag, body);
     };
-    client_net.post(client.end, [&](instant) { give(*of_client, client.end.own()); });
-    server_net.post(server.end, [&](instant) { give(*of_server, *guest->own); });
+    client.post([&](instant) { give(*of_client, client.end.own()); });
+    server.post([&](instant) { give(*of_server, *guest->own); });
     for (awaited_layers* side : {&client.layers, guest}) {
-      ASSERT_TRUE(side->wait_for([&](auto& x) { return x.bodies.size() == i; }));
+      ASSERT_TRUE(side->wait_bodies(i));
       const auto [said, text] = side->kept().bodies.back();
       EXPECT_EQ(said, tag);
       EXPECT_EQ(text.size(), i << 18);
@@ -135,17 +128,12 @@ TEST_F(MemoryNetwork, MovesBodiesIfOneSideAloneHasAHeap) {
   const auto of_client = std::make_shared<shared_heap>();
   client.end.lend_from(of_client);
   join();
-  const auto body = std::make_shared<block>(of_client->allocate(100));
-  client_net.post(client.end, [&](instant) {
-    client.end.own().send_body(bytes_of("lent"), {body->data(), body->bytes()}, body);
-  });
-  ASSERT_TRUE(guest->wait_for([](auto& x) { return x.bodies.size() == 1; }));
+  const auto body = std::make_shared<block>(of_client->allocate(100)), other = std::make_shared<block>(100);
+  client.post([&](instant) { send_block(client.end.own(), "lent", body); });
+  ASSERT_TRUE(guest->wait_bodies(1));
   EXPECT_EQ(guest->loans, 1);
-  const auto other = std::make_shared<block>(100);
-  server_net.post(server.end, [&](instant) {
-    guest->own->send_body(bytes_of("moved"), {other->data(), other->bytes()}, other);
-  });
-  ASSERT_TRUE(client.layers.wait_for([](auto& x) { return x.bodies.size() == 1; }));
+  server.post([&](instant) { send_block(*guest->own, "moved", other); });
+  ASSERT_TRUE(client.layers.wait_bodies(1));
   EXPECT_EQ(client.layers.loans, 0);
 }
 
@@ -165,10 +153,8 @@ TEST_F(MemoryNetwork, SendsALyingPeerAwayAndGoesOnWithTheOthers) {
         p.memory.of_client().counters->written = 43;
       },
       [](const rude_peer& p) { // every number at once
-        const std::span all(reinterpret_cast<std::byte*>(p.memory.of_server().counters), 4096);
-        std::ranges::fill(all, std::byte{0x5a});
-        std::ranges::fill(std::span(reinterpret_cast<std::byte*>(p.memory.of_client().counters), 4096),
-                          std::byte{0x5a});
+        for (ring_counters* const all : {p.memory.of_server().counters, p.memory.of_client().counters})
+          std::ranges::fill(std::span(reinterpret_cast<std::byte*>(all), 4096), std::byte{0x5a});
       },
   };
   for (const auto& lie : lies) {
@@ -210,11 +196,10 @@ TEST_F(MemoryNetwork, HoldsUpNobodyForAPeerThatWritesOnAfterItsEnd) {
 }
 
 TEST_F(MemoryNetwork, EndsASessionWhoseServerLies) {
-  const std::string name = std::to_string(getpid()) + "-rude";
+  const std::string name = own_name("rude");
   const descriptor rude = listening_at(name);
   for (const std::string lie : {"taken", "written"}) {
-    awaited_client fooled(client_net);
-    client_net.connect(fooled.end, memory_address(name));
+    awaited_client fooled(client_net, memory_address(name));
     const descriptor peer = next_at(rude);
     const shared_region memory = shared_region::make();
     if (lie == "taken")
@@ -223,14 +208,13 @@ TEST_F(MemoryNetwork, EndsASessionWhoseServerLies) {
       memory.of_server().counters->written = ~std::uint64_t{0};
     ASSERT_TRUE(send_offer(peer.number(), memory));
     EXPECT_THAT(fooled.layers.wait_ended(), HasSubstr("shared memory: expected bytes " + lie));
-    client_net.forget(fooled.end);
   }
 }
 
 TEST_F(MemoryNetwork, SaysWhatWasOfferedInsteadOfMemory) {
-  descriptor rude = listening_at(std::to_string(getpid()) + "-plain");
-  const std::string name = "memory:" + std::to_string(getpid()) + "-plain";
-  client_net.connect(client.end, name);
+  const std::string name = memory_address(own_name("plain"));
+  const descriptor rude = listening_at(own_name("plain"));
+  client.connect(name);
   const descriptor peer = next_at(rude);
   send(peer.number(), "HTTP/1.1 400 Bad", 16, 0);
   EXPECT_THAT(
@@ -239,9 +223,9 @@ TEST_F(MemoryNetwork, SaysWhatWasOfferedInsteadOfMemory) {
 }
 
 TEST_F(MemoryNetwork, SaysThatNobodyAnswers) {
-  descriptor silent = listening_at(std::to_string(getpid()) + "-silent");
-  const std::string name = "memory:" + std::to_string(getpid()) + "-silent";
-  client_net.connect(client.end, name);
+  const std::string name = memory_address(own_name("silent"));
+  const descriptor silent = listening_at(own_name("silent"));
+  client.connect(name);
   EXPECT_EQ(client.layers.wait_ended(),
             "server: no answer from " + name + " within 2 s: expected a server of Mailgrad there");
 }
@@ -276,25 +260,21 @@ TEST_F(MemoryNetwork, LosesNoCallOfThreadsThatSleepAtOnce) {
   for (const auto& [ours, theirs] : {std::pair{0us, 0us}, {0us, 20us}, {20us, 0us}}) {
     memory_network one({.spin = ours}), two({.spin = theirs});
     awaited_server sleepy;
-    awaited_client caller(two);
-    two.connect(caller.end, one.listen(sleepy.end, "memory:"));
+    awaited_client caller(two, sleepy.listen(one, "memory:"));
     ASSERT_TRUE(caller.layers.wait_joined());
     awaited_layers* who = sleepy.guest(0);
-    ASSERT_TRUE(who && who->wait_joined());
+    ASSERT_TRUE(who);
     who->echoes = true;
     std::mt19937_64 random(7);
     const auto large = std::make_shared<const bytes>(bytes((3 << 20) + 1, std::byte{3})); // waits for room
     for (std::size_t i = 1; i <= 1'500; ++i) {
       for (std::uint64_t n = random() % 8 == 0 ? random() % 20'000 : 0; n > 0; --n)
         std::atomic_signal_fence(std::memory_order_seq_cst);
-      two.post(caller.end, [&](instant) { caller.end.own().send(bytes_of("x")); });
-      if (i % 100 == 0)
-        two.post(caller.end, [&](instant) { caller.end.own().send_body(bytes_of("y"), *large, large); });
-      ASSERT_TRUE(caller.layers.wait_for([&](auto& x) { return x.messages.size() == i; }));
+      caller.send("x");
+      if (i % 100 == 0) caller.send_body("y", large);
+      ASSERT_TRUE(caller.layers.wait_messages(i));
     }
-    EXPECT_TRUE(who->wait_for([](auto& x) { return x.bodies.size() == 15; }));
-    two.forget(caller.end);
-    one.forget(sleepy.end);
+    EXPECT_TRUE(who->wait_bodies(15));
   }
 }
 

@@ -13,10 +13,9 @@
 namespace mailgrad::net {
 namespace {
 
-using testing::HasSubstr;
-using testing::ThrowsMessage;
+using namespace ::testing;
 
-struct RegionOffer : testing::Test {
+struct RegionOffer : Test {
   RegionOffer() {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) != 0)
@@ -27,7 +26,6 @@ struct RegionOffer : testing::Test {
   void say(byte_view data) {
     ASSERT_EQ(send(ours.number(), data.data(), data.size(), 0), static_cast<ssize_t>(data.size()));
   }
-  /// Memory of this many bytes.
   static descriptor memory(std::size_t size, int seals) {
     descriptor made(memfd_create("mailgrad-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     EXPECT_EQ(ftruncate(made.number(), static_cast<off_t>(size)), 0);

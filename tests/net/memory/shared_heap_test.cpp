@@ -9,31 +9,22 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <memory>
 #include <optional>
-#include <string>
 #include <thread>
 
 namespace mailgrad::net {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
-using testing::Property;
-using testing::ThrowsMessage;
+using namespace ::testing;
 
 byte_view view_of(const block& b) { return {b.data(), b.bytes()}; }
 
-far_heap seen_by_peer(const shared_heap& heap) {
-  return far_heap(descriptor(fcntl(heap.memory(), F_DUPFD_CLOEXEC, 0)));
-}
+descriptor memory_of(const shared_heap& heap) { return descriptor(fcntl(heap.memory(), F_DUPFD_CLOEXEC, 0)); }
 
 bool is_of(const block& b, float value) {
   return std::ranges::all_of(b.as<float>(), [value](float f) { return f == value; });
@@ -57,7 +48,7 @@ TEST(SharedHeap, LetsAPeerReadWhatItLends) {
   b.as<float>()[5] = 3.5F;
   const auto lent = heap.lend(view_of(b).subspan(5 * sizeof(float), sizeof(float)));
   ASSERT_TRUE(lent);
-  far_heap far = seen_by_peer(heap);
+  far_heap far(memory_of(heap));
   const borrowed found = far.view(lent->what);
   EXPECT_EQ(*reinterpret_cast<const float*>(found.bytes.data()), 3.5F);
   EXPECT_EQ(found.block.size(), b.bytes());
@@ -71,7 +62,7 @@ TEST(SharedHeap, StaysReadableWhenItIsGone) {
   std::optional<block> b = heap->allocate(sizeof(float));
   b->as<float>()[0] = 2.5F;
   const auto lent = heap->lend(view_of(*b));
-  far_heap far = seen_by_peer(*heap);
+  far_heap far(memory_of(*heap));
   const borrowed found = far.view(lent->what);
   heap.reset();
   b.reset();
@@ -100,7 +91,7 @@ TEST(SharedHeap, LeavesTheViewOfAPeerThatSeesMuchOfOthers) {
   const auto lent = heap.lend(view_of(b));
   ASSERT_TRUE(lent);
   for (const std::uint64_t most : {size, size - 1}) {
-    far_heap far(descriptor(fcntl(heap.memory(), F_DUPFD_CLOEXEC, 0)), std::make_shared<far_pages>(most));
+    far_heap far(memory_of(heap), std::make_shared<far_pages>(most));
     std::optional<borrowed> found = far.view(lent->what);
     const byte_view bytes = found->bytes;
     const auto is_right = [&] { return std::memcmp(bytes.data(), b.data(), size) == 0; };
@@ -118,7 +109,7 @@ TEST(SharedHeap, LeavesTheViewOfAPeerThatSeesMuchOfOthers) {
 TEST(SharedHeap, IsFollowedByAPeerWhenItGrows) {
   shared_heap heap;
   const block small = heap.allocate(8);
-  far_heap far = seen_by_peer(heap);
+  far_heap far(memory_of(heap));
   const borrowed before = far.view(heap.lend(view_of(small))->what);
   block large = heap.allocate(8 << 20);
   large.as<float>().back() = 1.5F;
@@ -197,12 +188,12 @@ struct forged_loan {
   loan what;
   const char* why;
 };
-class ForgedLoan : public testing::TestWithParam<forged_loan> {};
+class ForgedLoan : public TestWithParam<forged_loan> {};
 
 TEST_P(ForgedLoan, IsRefused) {
   shared_heap heap;
   const block b = heap.allocate(100);
-  far_heap far = seen_by_peer(heap);
+  far_heap far(memory_of(heap));
   EXPECT_THAT([&] { far.view(GetParam().what); },
               ThrowsMessage<protocol_error>(HasSubstr("lent: expected a ")))
       << GetParam().why;
@@ -210,14 +201,14 @@ TEST_P(ForgedLoan, IsRefused) {
 
 constexpr std::uint64_t most = ~std::uint64_t{0};
 INSTANTIATE_TEST_SUITE_P(All, ForgedLoan,
-                         testing::Values(forged_loan{{most, 1, 0, 1}, "begins behind the memory"},
-                                         forged_loan{{0, most, 0, 1}, "is longer than the memory"},
-                                         forged_loan{{4096, most - 4096, 0, 1}, "ends behind all numbers"},
-                                         forged_loan{{0, 1 << 20, 0, 1}, "leaves no room to read behind it"},
-                                         forged_loan{{0, 100, 101, 0}, "begins behind its block"},
-                                         forged_loan{{0, 100, 1, 100}, "ends behind its block"},
-                                         forged_loan{{0, 100, most, 2}, "ends behind all numbers"},
-                                         forged_loan{{4, 100, 0, 1}, "lies across cache lines"}),
+                         Values(forged_loan{{most, 1, 0, 1}, "begins behind the memory"},
+                                forged_loan{{0, most, 0, 1}, "is longer than the memory"},
+                                forged_loan{{4096, most - 4096, 0, 1}, "ends behind all numbers"},
+                                forged_loan{{0, 1 << 20, 0, 1}, "leaves no room to read behind it"},
+                                forged_loan{{0, 100, 101, 0}, "begins behind its block"},
+                                forged_loan{{0, 100, 1, 100}, "ends behind its block"},
+                                forged_loan{{0, 100, most, 2}, "ends behind all numbers"},
+                                forged_loan{{4, 100, 0, 1}, "lies across cache lines"}),
                          [](const auto& named) { return "N" + std::to_string(named.index); });
 
 TEST(FarHeap, TakesNoMemoryThatMayBecomeShorter) {
@@ -233,7 +224,7 @@ TEST(PeerMemory, LooksForTheHeapWhenTheFirstLoanComes) {
   peer_memory here(nullptr);
   EXPECT_FALSE(here.lend(view_of(b))) << "it has no heap of its own";
   EXPECT_THAT([&] { here.borrow(lent); }, ThrowsMessage<protocol_error>(HasSubstr("found none")));
-  here.ask_by([&] { here.take(descriptor(fcntl(heap.memory(), F_DUPFD_CLOEXEC, 0))); });
+  here.ask_by([&] { here.take(memory_of(heap)); });
   EXPECT_EQ(here.borrow(lent).bytes.size(), 100U);
   here.take(descriptor()); // a second one is ignored
   EXPECT_EQ(here.borrow(lent).bytes.size(), 100U);

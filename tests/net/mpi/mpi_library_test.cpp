@@ -7,9 +7,7 @@
 namespace mailgrad::net {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
+using namespace ::testing;
 
 TEST(MpiLibrary, SaysWhatToInstallWhereThereIsNone) {
   EXPECT_THAT(

@@ -4,9 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
 #include <array>
-#include <memory>
 #include <random>
 
 namespace mailgrad::net {
@@ -26,6 +24,18 @@ outgoing frame_of(std::size_t size, std::byte filled_with, bool is_body) {
   return frame;
 }
 
+/// Appends at most so many bytes of these parts. How many those were.
+std::size_t append(bytes& to, std::span<const iovec> parts, std::size_t most) {
+  std::size_t count = 0;
+  for (const iovec& part : parts) {
+    const std::size_t taken = std::min(most - count, part.iov_len);
+    const auto* first = static_cast<const std::byte*>(part.iov_base);
+    to.insert(to.end(), first, first + taken);
+    count += taken;
+  }
+  return count;
+}
+
 TEST(Outbox, GivesEveryByteOnceAndInItsOrder) {
   std::mt19937_64 random(3);
   outbox out;
@@ -38,24 +48,13 @@ TEST(Outbox, GivesEveryByteOnceAndInItsOrder) {
       out.push(std::move(frame));
     }
     std::array<iovec, 7> parts;
-    std::size_t gathered = 0;
     const auto given = out.gather(parts);
+    std::size_t gathered = 0;
     for (const iovec& part : given) gathered += part.iov_len;
-    std::size_t left = gathered == 0 ? 0 : random() % (gathered + 1);
-    const std::size_t count = left;
-    for (const iovec& part : given) {
-      const std::size_t taken = std::min(left, part.iov_len);
-      const auto* first = static_cast<const std::byte*>(part.iov_base);
-      sent.insert(sent.end(), first, first + taken);
-      left -= taken;
-    }
-    out.sent(count);
+    out.sent(append(sent, given, gathered == 0 ? 0 : random() % (gathered + 1)));
   }
   std::array<iovec, 2 * outbox::most_frames> parts;
-  for (const iovec& part : out.gather(parts)) {
-    const auto* first = static_cast<const std::byte*>(part.iov_base);
-    sent.insert(sent.end(), first, first + part.iov_len);
-  }
+  append(sent, out.gather(parts), SIZE_MAX);
   EXPECT_TRUE(sent == expected);
 }
 

@@ -2,40 +2,50 @@
 
 #include <mailgrad/net/tls/key_folder.hpp>
 #include <mailgrad/net/tls/socket_bio.hpp>
+#include <mailgrad/tests/net/tcp/plain_listener.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cstdint>
-#include <memory>
+#include <optional>
 #include <random>
 #include <span>
-#include <utility>
-#include <vector>
 
 namespace mailgrad::net {
 namespace {
 
-using ::testing::HasSubstr;
+using namespace ::testing;
+
+bytes bytes_of_numbers(std::initializer_list<int> numbers) {
+  bytes all;
+  for (const int n : numbers) all.push_back(static_cast<std::byte>(n));
+  return all;
+}
 
 iovec part_of(byte_view data) { return {const_cast<std::byte*>(data.data()), data.size()}; }
 
 /// Both ends of a pipe over two sockets of this process.
-struct TlsPipe : ::testing::Test {
+struct TlsPipe : Test {
   TlsPipe() {
     folder.make();
     keys = tls_keys::of_token(folder.token());
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0) throw std::runtime_error("no sockets");
   }
-  ~TlsPipe() override {
+  ~TlsPipe() override { end(); }
+  void end() {
+    client.reset();
+    server.reset();
     for (const int s : sockets) close(s);
+  }
+  void greet() {
+    client.emplace(sockets[0], keys, tls_pipe::side::client);
+    server.emplace(sockets[1], keys, tls_pipe::side::server);
+    greet(*client, *server);
   }
   static moved read(tls_pipe& from, std::span<std::byte> to) {
     const iovec part = part_of(to);
@@ -45,11 +55,10 @@ struct TlsPipe : ::testing::Test {
     const iovec part = part_of(data);
     return to.write({&part, 1});
   }
-  /// Both greet each other.
-  static void greet(tls_pipe& client, tls_pipe& server) {
+  static void greet(tls_pipe& one, tls_pipe& other) {
     std::byte place{};
     for (int round = 0; round < 3; ++round)
-      for (tls_pipe* p : {&client, &server}) {
+      for (tls_pipe* p : {&one, &other}) {
         p->write({});
         ASSERT_EQ(read(*p, {&place, 1}).what, moved::outcome::later);
       }
@@ -59,13 +68,14 @@ struct TlsPipe : ::testing::Test {
   key_folder folder{files.path() / "keys"};
   std::shared_ptr<const tls_keys> keys;
   int sockets[2] = {-1, -1};
+  std::optional<tls_pipe> client, server;
 };
 
 TEST_F(TlsPipe, CarriesBytesInAnyCutsUnderManyKeys) {
-  tls_pipe client(sockets[0], keys, tls_pipe::side::client, 100'000),
-      server(sockets[1], keys, tls_pipe::side::server);
-  EXPECT_EQ(write(client, as_bytes("x")).what, moved::outcome::not_yet);
-  greet(client, server);
+  client.emplace(sockets[0], keys, tls_pipe::side::client, 100'000);
+  server.emplace(sockets[1], keys, tls_pipe::side::server);
+  EXPECT_EQ(write(*client, as_bytes("x")).what, moved::outcome::not_yet);
+  greet(*client, *server);
   std::mt19937_64 random(1);
   bytes sent(3 << 20), came(sent.size());
   for (std::byte& b : sent) b = static_cast<std::byte>(random());
@@ -78,10 +88,10 @@ TEST_F(TlsPipe, CarriesBytesInAnyCutsUnderManyKeys) {
       part = part_of(byte_view{sent}.subspan(end, size));
       end += size;
     }
-    if (const moved m = client.write(parts); m.what == moved::outcome::some) out += m.count;
+    if (const moved m = client->write(parts); m.what == moved::outcome::some) out += m.count;
     while (in < sent.size()) {
       const moved m =
-          read(server,
+          read(*server,
                std::span{came}.subspan(in, std::min<std::size_t>(1 + random() % 50'000, came.size() - in)));
       if (m.what == moved::outcome::later) break;
       ASSERT_EQ(m.what, moved::outcome::some) << m.words;
@@ -89,8 +99,8 @@ TEST_F(TlsPipe, CarriesBytesInAnyCutsUnderManyKeys) {
     }
   }
   EXPECT_TRUE(sent == came);
-  EXPECT_FALSE(client.holds_output());
-  EXPECT_FALSE(server.call_for_input());
+  EXPECT_FALSE(client->holds_output());
+  EXPECT_FALSE(server->call_for_input());
 }
 
 /// Whoever sits between both can do that without a key. What came before is valid; what comes then ends this
@@ -98,59 +108,51 @@ TEST_F(TlsPipe, CarriesBytesInAnyCutsUnderManyKeys) {
 TEST_F(TlsPipe, EndsByARecordThatIsNoneBehindValidData) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 200; ++round) {
-    int pair[2];
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    {
-      tls_pipe client(pair[0], keys, tls_pipe::side::client), server(pair[1], keys, tls_pipe::side::server);
-      greet(client, server);
-      ASSERT_EQ(write(client, as_bytes("valid")).what, moved::outcome::some);
-      bytes behind{std::byte{0x15}, std::byte{3}, std::byte{3}, std::byte{0},
-                   std::byte{2},    std::byte{2}, std::byte{40}};
-      for (std::size_t n = 0; round > 0 && n < 3; ++n)
-        behind[random() % behind.size()] = static_cast<std::byte>(random());
-      behind.resize(random() % 3 == 0 ? 300 : behind.size(), std::byte{7});
-      ASSERT_EQ(::send(pair[0], behind.data(), behind.size(), MSG_NOSIGNAL), std::ssize(behind));
-      bytes place(100);
-      const moved first = read(server, place);
-      ASSERT_EQ(first.what, moved::outcome::some);
-      EXPECT_EQ(as_text(byte_view{place}.first(first.count)), "valid");
-      const moved then = read(server, place);
-      EXPECT_NE(then.what, moved::outcome::some) << "of nobody who has a key";
-      const moved answer = write(server, as_bytes("an answer"));
-      if (then.what == moved::outcome::failed) {
-        EXPECT_EQ(answer.what, moved::outcome::failed);
-      }
+    end();
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+    greet();
+    ASSERT_EQ(write(*client, as_bytes("valid")).what, moved::outcome::some);
+    bytes behind = bytes_of_numbers({0x15, 3, 3, 0, 2, 2, 40});
+    for (std::size_t n = 0; round > 0 && n < 3; ++n)
+      behind[random() % behind.size()] = static_cast<std::byte>(random());
+    behind.resize(random() % 3 == 0 ? 300 : behind.size(), std::byte{7});
+    ASSERT_EQ(::send(sockets[0], behind.data(), behind.size(), MSG_NOSIGNAL), std::ssize(behind));
+    bytes place(100);
+    const moved first = read(*server, place);
+    ASSERT_EQ(first.what, moved::outcome::some);
+    EXPECT_EQ(as_text(byte_view{place}.first(first.count)), "valid");
+    const moved then = read(*server, place);
+    EXPECT_NE(then.what, moved::outcome::some) << "of nobody who has a key";
+    const moved answer = write(*server, as_bytes("an answer"));
+    if (then.what == moved::outcome::failed) {
+      EXPECT_EQ(answer.what, moved::outcome::failed);
     }
-    for (const int s : pair) close(s);
   }
 }
 
 /// OpenSSL would make room for what a peer says that it sends.
 TEST_F(TlsPipe, MakesNoRoomForALongGreeting) {
-  bytes hello{std::byte{22}, std::byte{3}, std::byte{1}, std::byte{0}, std::byte{38}};
-  hello.insert(hello.end(), {std::byte{1}, std::byte{1}, std::byte{0xff}, std::byte{0xb8}});
-  tls_pipe server(sockets[1], keys, tls_pipe::side::server);
+  server.emplace(sockets[1], keys, tls_pipe::side::server);
   bytes place(100);
-  for (std::size_t i = 0; i < 9; ++i) { // as far as the length of the message
-    const moved before = read(server, place);
+  for (const std::byte b : bytes_of_numbers({22, 3, 1, 0, 38, 1, 1, 0xff, 0xb8})) {
+    const moved before = read(*server, place);
     ASSERT_EQ(before.what, moved::outcome::later) << before.words;
-    ASSERT_EQ(::send(sockets[0], &hello[i], 1, MSG_NOSIGNAL), 1);
+    ASSERT_EQ(::send(sockets[0], &b, 1, MSG_NOSIGNAL), 1);
   }
-  const moved last = read(server, place);
+  const moved last = read(*server, place);
   EXPECT_EQ(last.what, moved::outcome::ended);
   EXPECT_EQ(last.words, "Message too long");
 }
 
 TEST(ClearRecords, KnowLongMessagesWhereverTheyBegin) {
-  const auto record = [](int kind, bytes body) {
-    bytes r{static_cast<std::byte>(kind), std::byte{3}, std::byte{3},
-            static_cast<std::byte>(body.size() >> 8), static_cast<std::byte>(body.size())};
+  const auto number = [](std::size_t n, int shift) { return static_cast<int>(n >> shift & 0xff); };
+  const auto record = [&](int kind, const bytes& body) {
+    bytes r = bytes_of_numbers({kind, 3, 3, number(body.size(), 8), number(body.size(), 0)});
     r.insert(r.end(), body.begin(), body.end());
     return r;
   };
-  const auto message = [](std::size_t says, std::size_t has) {
-    bytes m{std::byte{1}, static_cast<std::byte>(says >> 16), static_cast<std::byte>(says >> 8),
-            static_cast<std::byte>(says)};
+  const auto message = [&](std::size_t says, std::size_t has) {
+    bytes m = bytes_of_numbers({1, number(says, 16), number(says, 8), number(says, 0)});
     m.resize(4 + has, std::byte{0xff});
     return m;
   };
@@ -160,8 +162,7 @@ TEST(ClearRecords, KnowLongMessagesWhereverTheyBegin) {
       for (std::size_t cut = 1; cut < 8; ++cut) {
         clear_records records;
         bytes all = first;
-        all.insert(all.end(), cipher.begin(), cipher.end());
-        all.insert(all.end(), last.begin(), last.end());
+        for (const bytes& part : {cipher, last}) all.insert(all.end(), part.begin(), part.end());
         bool fits = true;
         for (byte_view left = all; !left.empty() && fits; left = left.subspan(std::min(cut, left.size())))
           fits = records.follow(left.first(std::min(cut, left.size())));
@@ -216,96 +217,75 @@ TEST_F(TlsPipe, HoldsLittleForManyPeersThatTakeNothing) {
 
 TEST_F(TlsPipe, GivesItsBufferBackWhenItEndsBeforeItsPeerHasTakenAll) {
   const auto spare = std::make_shared<tls_buffers>();
-  tls_pipe client(sockets[0], keys, tls_pipe::side::client);
-  {
-    tls_pipe server(sockets[1], keys, tls_pipe::side::server, std::uint64_t{1} << 30, spare);
-    greet(client, server);
-    const bytes much(8 << 20);
-    while (write(server, much).what == moved::outcome::some) {
-    }
-    EXPECT_EQ(spare->out.lent(), 1U);
+  client.emplace(sockets[0], keys, tls_pipe::side::client);
+  server.emplace(sockets[1], keys, tls_pipe::side::server, std::uint64_t{1} << 30, spare);
+  greet(*client, *server);
+  const bytes much(8 << 20);
+  while (write(*server, much).what == moved::outcome::some) {
   }
+  EXPECT_EQ(spare->out.lent(), 1U);
+  server.reset();
   EXPECT_EQ(spare->out.lent(), 0U);
 }
 
 TEST_F(TlsPipe, KnowsWhatItHoldsBack) {
-  tls_pipe client(sockets[0], keys, tls_pipe::side::client), server(sockets[1], keys, tls_pipe::side::server);
-  greet(client, server);
-  write(client, as_bytes("two"));
+  greet();
+  write(*client, as_bytes("two"));
   std::byte first{};
-  EXPECT_EQ(read(server, {&first, 1}).count, 1U);
-  EXPECT_TRUE(server.call_for_input());
+  EXPECT_EQ(read(*server, {&first, 1}).count, 1U);
+  EXPECT_TRUE(server->call_for_input());
 }
 
 /// Only the socket tells when the rest is there, and who asked all the time would take a processor.
 TEST_F(TlsPipe, CallsForNothingWhileARecordIsHalfThere) {
-  tls_pipe client(sockets[0], keys, tls_pipe::side::client), server(sockets[1], keys, tls_pipe::side::server);
-  greet(client, server);
-  write(client, as_bytes("word"));
+  greet();
+  write(*client, as_bytes("word"));
   std::array<std::byte, 100> record, place;
   const ssize_t size = recv(sockets[1], record.data(), record.size(), 0);
   ASSERT_GT(size, 10);
   ASSERT_EQ(send(sockets[0], record.data(), 10, 0), 10);
-  EXPECT_EQ(read(server, place).what, moved::outcome::later);
-  EXPECT_FALSE(server.call_for_input());
+  EXPECT_EQ(read(*server, place).what, moved::outcome::later);
+  EXPECT_FALSE(server->call_for_input());
   ASSERT_EQ(send(sockets[0], record.data() + 10, static_cast<std::size_t>(size - 10), 0), size - 10);
-  EXPECT_EQ(read(server, place).count, 4U);
+  EXPECT_EQ(read(*server, place).count, 4U);
 }
 
 TEST_F(TlsPipe, SaysThatTheSocketTakesNoMore) {
-  tls_pipe client(sockets[0], keys, tls_pipe::side::client), server(sockets[1], keys, tls_pipe::side::server);
-  greet(client, server);
+  greet();
   const bytes much(1 << 20);
-  moved m = write(client, much);
-  for (int i = 0; i < 100 && m.what == moved::outcome::some; ++i) m = write(client, much);
+  moved m = write(*client, much);
+  for (int i = 0; i < 100 && m.what == moved::outcome::some; ++i) m = write(*client, much);
   EXPECT_EQ(m.what, moved::outcome::later);
-  EXPECT_TRUE(client.holds_output());
+  EXPECT_TRUE(client->holds_output());
 }
 
 TEST_F(TlsPipe, TakesNoByteThatWasChanged) {
-  tls_pipe client(sockets[0], keys, tls_pipe::side::client), server(sockets[1], keys, tls_pipe::side::server);
-  greet(client, server);
-  write(client, as_bytes("pay 10"));
+  greet();
+  write(*client, as_bytes("pay 10"));
   std::array<char, 100> record;
   const ssize_t size = recv(sockets[1], record.data(), record.size(), 0);
   ASSERT_GT(size, 0);
   record[8] = static_cast<char>(record[8] ^ 1);
   ASSERT_EQ(send(sockets[0], record.data(), static_cast<std::size_t>(size), 0), size);
   std::array<std::byte, 10> place;
-  const moved m = read(server, place);
+  const moved m = read(*server, place);
   EXPECT_EQ(m.what, moved::outcome::failed);
   EXPECT_THAT(m.words, HasSubstr("bad record mac"));
 }
 
-/// Two sockets over TCP, of which the first one can be reset.
-void make_tcp_sockets(int (&sockets)[2]) {
-  for (const int s : sockets) close(s);
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in here{};
-  here.sin_family = AF_INET;
-  here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof here;
-  auto* const at = reinterpret_cast<sockaddr*>(&here);
-  ASSERT_EQ(bind(listener, at, size), 0);
-  ASSERT_EQ(listen(listener, 1), 0);
-  ASSERT_EQ(getsockname(listener, at, &size), 0);
-  sockets[0] = socket(AF_INET, SOCK_STREAM, 0);
-  ASSERT_EQ(connect(sockets[0], at, size), 0);
-  sockets[1] = accept(listener, nullptr, nullptr);
-  close(listener);
-}
-
 /// The system says it once, to whoever reads or writes first.
 TEST_F(TlsPipe, TellsWhyTheSocketHasFailedAlsoIfItWasWritingThen) {
-  make_tcp_sockets(sockets);
-  tls_pipe client(sockets[0], keys, tls_pipe::side::client), server(sockets[1], keys, tls_pipe::side::server);
-  greet(client, server);
+  const plain_listener listener;
+  end();
+  sockets[0] = connected_to_port(listener.port());
+  sockets[1] = listener.accepted();
+  greet();
   const linger at_once{1, 0};
   setsockopt(sockets[0], SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   close(std::exchange(sockets[0], -1)); // which resets it
-  write(server, as_bytes("x"));
+  write(*server, as_bytes("x"));
   std::byte place{};
-  const moved m = read(server, {&place, 1});
+  const moved m = read(*server, {&place, 1});
   EXPECT_EQ(m.what, moved::outcome::ended);
   EXPECT_EQ(m.words, "Connection reset by peer");
 }
@@ -344,11 +324,10 @@ TEST_F(TlsPipe, RefusesAClientThatOffersNoToken) {
 }
 
 TEST_F(TlsPipe, EndsWithItsPeer) {
-  tls_pipe client(sockets[0], keys, tls_pipe::side::client), server(sockets[1], keys, tls_pipe::side::server);
-  greet(client, server);
+  greet();
   shutdown(sockets[0], SHUT_WR);
   std::byte place{};
-  const moved m = read(server, {&place, 1});
+  const moved m = read(*server, {&place, 1});
   EXPECT_EQ(m.what, moved::outcome::ended);
   EXPECT_EQ(m.words, "closed by the peer");
 }
