@@ -1,15 +1,25 @@
 #include <mailgrad/files/digests.hpp>
-
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gtest/gtest.h>
 
-#include <string>
-#include <string_view>
 #include <system_error>
 
 namespace mailgrad {
 namespace {
+
+TEST(Crc32c, IsThatOfTheExamplesInItsSource) {
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAU);
+  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62A8AB43U);
+  std::string rising;
+  for (char c = 0; c < 32; ++c) rising += c;
+  EXPECT_EQ(crc32c(rising), 0x46DD794EU);
+  EXPECT_EQ(crc32c(std::string(rising.rbegin(), rising.rend())), 0x113FDB5CU);
+}
+
+TEST(Crc32c, HasTheCheckValueOfTheCatalogues) { EXPECT_EQ(crc32c("123456789"), 0xE3069283U); }
+
+TEST(Crc32c, OfNothingIsZero) { EXPECT_EQ(crc32c(""), 0U); }
 
 std::string hash_of(std::string_view text) { return sha256(std::as_bytes(std::span(text))); }
 
