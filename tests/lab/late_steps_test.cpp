@@ -68,8 +68,7 @@ TEST(LateSteps, LeaveFewEventsInTheClock) {
     if (step < 999) steps.end(++version);
   }
   EXPECT_EQ(clock->waiting(), 1U);
-  while (clock->next()) {
-  }
+  while (clock->next()) continue;
   ASSERT_EQ(ended.size(), 1000U);
   EXPECT_EQ(ended[998], instant{0}) << "interrupted";
   EXPECT_EQ(ended[999], instant{1999}) << "when it is due";
@@ -91,8 +90,7 @@ TEST(LateSteps, EndWhenTheyAreDueBeforeAnEventThatIsLeft) {
   begin(10, 1);
   ASSERT_TRUE(clock->next());
   begin(200, 1);
-  while (clock->next()) {
-  }
+  while (clock->next()) continue;
   EXPECT_EQ(ended, (std::vector<instant>{instant{0}, instant{10}, instant{200}}));
 }
 

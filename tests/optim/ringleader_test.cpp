@@ -103,8 +103,7 @@ TEST_F(Ringleader, AppliesWhatIsInNoUpdateWhenNobodyIsLeft) {
   push(2);
   push(2);
   policy_.leave({2});
-  while (updates()) {
-  }
+  while (updates()) continue;
   policy_.join({0});
   EXPECT_EQ(push(0), verdict::merge);
   EXPECT_TRUE(updates()) << "a worker that comes then begins a round";

@@ -1,11 +1,12 @@
 #include <mailgrad/data/formats/label_map.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
 
 namespace mailgrad {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 std::vector<std::int32_t> numbers_of(label_map& map, const std::vector<std::string>& labels) {
   std::vector<std::int32_t> numbers;
@@ -15,18 +16,12 @@ std::vector<std::int32_t> numbers_of(label_map& map, const std::vector<std::stri
 }
 
 TEST(LabelMap, NumbersInSortedOrder) {
-  label_map signs;
+  label_map signs, from_one, letters, spellings;
   EXPECT_THAT(numbers_of(signs, {"+1", "-1", "+1"}), ElementsAre(1, 0, 1));
-  label_map from_one;
   EXPECT_THAT(numbers_of(from_one, {"10", "2", "1"}), ElementsAre(2, 1, 0));
-  label_map letters;
   EXPECT_THAT(numbers_of(letters, {"T", "A", "Z"}), ElementsAre(1, 0, 2));
   EXPECT_THAT(letters.names(), ElementsAre("A", "T", "Z"));
-}
-
-TEST(LabelMap, TakesSpellingsOfOneNumberForOneLabel) {
-  label_map map;
-  EXPECT_THAT(numbers_of(map, {"1", "+1", "1.0", "-0", "0"}), ElementsAre(1, 1, 1, 0, 0));
+  EXPECT_THAT(numbers_of(spellings, {"1", "+1", "1.0", "-0", "0"}), ElementsAre(1, 1, 1, 0, 0));
 }
 
 TEST(LabelMap, ReadsNumbersByTheSignsOfTheirColumn) {
@@ -82,19 +77,32 @@ TEST(LabelMap, KeepsLabelsAsTheyWereWrittenFirst) {
   EXPECT_EQ(again.find("12345678901234567891"), 3);
 }
 
-TEST(LabelMap, TakesNoMoreThanAreKnownToBe) {
+TEST(LabelMap, TakesNoMoreThanAreKnownToBeAndNoEndlessNumber) {
   label_map map{2};
   EXPECT_TRUE(map.find("a"));
   EXPECT_EQ(map.classes(), 2U);
   EXPECT_TRUE(map.find("b"));
   EXPECT_FALSE(map.find("c"));
   EXPECT_TRUE(map.find("a"));
+  label_map many;
+  for (std::size_t i = 0; i < label_map::most_classes; ++i) ASSERT_TRUE(many.find(std::to_string(i)));
+  EXPECT_FALSE(many.find("one more"));
 }
 
-TEST(LabelMap, TakesNoEndlessNumberOfLabels) {
-  label_map map;
-  for (std::size_t i = 0; i < label_map::most_classes; ++i) ASSERT_TRUE(map.find(std::to_string(i)));
-  EXPECT_FALSE(map.find("one more"));
+TEST(ByteLabels, CountTheirClasses) {
+  EXPECT_EQ(count_classes({{2, 0, 1, 1}, "x"}), 3U);
+  EXPECT_EQ(count_classes({{1, 2}, "x"}), 3U); // some sets count from 1
+  EXPECT_EQ(count_classes({{0}, "x"}), 1U);
+  EXPECT_EQ(count_classes({{255, 254}, "x"}), 256U);
+  EXPECT_EQ(widened({{0, 255}, "x"}), (std::vector<std::int32_t>{0, 255}));
+}
+
+TEST(ByteLabels, SayWhereALabelIsOutOfRange) {
+  const byte_labels gap{{0, 1, 200, 2}, "y", 8, 1}, records{{0, 1, 2, 3}, "y", 0, 3073};
+  EXPECT_EQ(complaint([&] { count_classes(gap); }), "y: offset 10: expected a label from 0 to 2, found 200");
+  EXPECT_EQ(complaint([&] { require_below(3, records); }),
+            "y: offset 9219: expected a label from 0 to 2, found 3");
+  EXPECT_NO_THROW(require_below(200, {{0, 199}, "y"}));
 }
 
 } // namespace
