@@ -180,19 +180,6 @@ TEST_F(OpenTable, TellsWhatItMadeOfTheFile) {
   EXPECT_EQ(r.smallest->samples + r.largest->samples, r.train);
 }
 
-/// Otherwise a price becomes a class.
-TEST_F(OpenTable, PredictsNumbersWhereTheLabelHasMany) {
-  std::string text = "rooms,price\n";
-  for (int i = 0; i < 60; ++i) text += std::to_string(i % 5) + "," + std::to_string(i * i * 37 % 1009) + "\n";
-  const data_split split = open(text);
-  EXPECT_TRUE(split.train.has_targets());
-  EXPECT_THAT(split.remarks, Contains(HasSubstr("so a number is predicted; --task")));
-  EXPECT_FALSE(open("a,b\n1,0.5\n2,1\n3,2.25\n", {.task = {}}).train.labelled_with() == label_kind::classes);
-  const data_split asked = open(text, {.task = label_kind::numbers});
-  EXPECT_EQ(asked.reading->task_why, "--task says so");
-  EXPECT_THAT(asked.remarks, IsEmpty());
-}
-
 /// A whole number with an exponent is a code where labels are whole, and a number among fractions.
 TEST_F(OpenTable, PredictsFractionsAlsoWhereOneNumberHasAnExponent) {
   const data_split split = open("1,0.5\n2,1.5\n3,2e3\n4,2.25\n5,0.75\n6,3.5\n");
@@ -408,16 +395,10 @@ TEST(HoldOut, TakesEachSampleOnceAndOfEachClassInProportion) {
   all.insert(all.end(), numbers_of(data.validation).begin(), numbers_of(data.validation).end());
   std::ranges::sort(all);
   EXPECT_EQ(all, numbers_of(numbered(100).train));
+  data_split other = numbered(100);
+  hold_out(other, 0.2, 8);
+  EXPECT_NE(numbers_of(other.validation), numbers_of(data.validation));
   EXPECT_EQ(data.validation.classes(), 2U);
-}
-
-TEST(HoldOut, IsDrawnByTheSeed) {
-  data_split one = numbered(50), same = numbered(50), other = numbered(50);
-  hold_out(one, 0.2, 1);
-  hold_out(same, 0.2, 1);
-  hold_out(other, 0.2, 2);
-  EXPECT_EQ(numbers_of(one.validation), numbers_of(same.validation));
-  EXPECT_NE(numbers_of(one.validation), numbers_of(other.validation));
 }
 
 TEST(HoldOut, TakesTheLastWhereTheOrderMeansSomething) {

@@ -1,12 +1,14 @@
 #include <mailgrad/data/batch.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/dealer.hpp>
+#include <mailgrad/tests/data/allocations.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <gmock/gmock.h>
 
 #include <array>
 #include <limits>
+#include <numeric>
 #include <set>
 
 namespace mailgrad {
@@ -15,13 +17,192 @@ namespace {
 using namespace ::testing;
 using testing::expect_refused;
 using testing::misuse;
+
+using ids = std::vector<std::uint32_t>;
+
+dataset rows_of_bytes() { return {byte_features{{1, 3, 1}, {0, 51, 255, 1, 2, 3, 4, 5, 6}}, {2, 0, 1}, 3}; }
+
+dataset sparse_rows() {
+  return {sparse_features{9, {0, 3, 3, 4, 6}, {0, 4, 8, 2, 1, 7}, {1, 2, 3, 4, 5, 6}}, {0, 1, 1, 0}, 2};
+}
+
+batch batch_of(const dataset& d, const ids& samples) {
+  batch made;
+  fill_batch(d, samples, made);
+  return made;
+}
+
+TEST(Batch, ScalesBytesAndKeepsTheirDims) {
+  const batch b = batch_of(rows_of_bytes(), {2, 0});
+  EXPECT_EQ(b.size, 2U);
+  EXPECT_EQ(b.features.dims(), (shape{2, 1, 3, 1}));
+  const auto x = b.features.values();
+  EXPECT_FLOAT_EQ(x[0], 4.0F / 255);
+  EXPECT_FLOAT_EQ(x[3], 0.0F);
+  EXPECT_FLOAT_EQ(x[4], 0.2F);
+  EXPECT_FLOAT_EQ(x[5], 1.0F);
+  EXPECT_THAT(b.labels.values<std::int32_t>(), ElementsAre(1, 2));
+}
+
+TEST(Batch, TakesNumbersAsTheyAre) {
+  const batch pairs = batch_of({float_features{{2}, {1.5F, -2, 3, 4}}, {0, 1}, 2}, {1, 0, 1});
+  EXPECT_EQ(pairs.features.dims(), (shape{3, 2}));
+  EXPECT_THAT(pairs.features.values(), ElementsAre(3, 4, 1.5F, -2, 3, 4));
+  const batch ones = batch_of({float_features{{1}, {1.5F, -2, 3}}, {0, 1, 0}, 2}, {2, 0, 1, 2});
+  EXPECT_EQ(ones.features.dims(), (shape{4, 1}));
+  EXPECT_THAT(ones.features.values(), ElementsAre(3, 1.5F, -2, 3));
+}
+
+/// No two of its rows are as long as the longest one twice.
+TEST(Batch, HasRoomForTheLongestRowTwice) {
+  const batch b = batch_of(sparse_rows(), {0, 0});
+  ASSERT_GE(b.columns.size(), 6U);
+  EXPECT_EQ(b.nonzeros, 6U);
+  EXPECT_THAT(b.offsets.values<std::int32_t>(), ElementsAre(0, 3, 6));
+  EXPECT_THAT(b.values.values().first(6), ElementsAre(1, 2, 3, 1, 2, 3));
+}
+
+TEST(Batch, HasTargetsWhereTheSetHas) {
+  const dataset dense{float_features{{1}, {1, 2, 3}}, std::vector<float>{0.5F, -1, 7}};
+  const dataset sparse{sparse_features{2, {0, 1, 2, 3}, {0, 1, 0}, {1, 1, 1}},
+                       std::vector<float>{0.5F, -1, 7}};
+  for (const dataset* d : {&dense, &sparse}) {
+    const batch b = batch_of(*d, {2, 0});
+    EXPECT_EQ(b.labels.type(), dtype::float32);
+    EXPECT_THAT(b.labels.values(), ElementsAre(7.0F, 0.5F));
+  }
+}
+
+TEST(Batch, HasCategoriesAndNumbers) {
+  const dataset d{categorical_features{{2, 5}, {0, 4, 1, 3, 1, 0}, 1, {0.5F, 1.5F, 2.5F}}, {0, 1, 1}, 2};
+  const batch b = batch_of(d, {2, 0});
+  EXPECT_EQ(b.categories.dims(), (shape{2, 2}));
+  EXPECT_THAT(b.categories.values<std::int32_t>(), ElementsAre(1, 0, 0, 4));
+  EXPECT_THAT(b.features.values(), ElementsAre(2.5F, 0.5F));
+  EXPECT_THAT(b.labels.values<std::int32_t>(), ElementsAre(1, 0));
+}
+
+TEST(Batch, HasCategoriesAlone) {
+  const dataset d{categorical_features{{3}, {0, 2}, 0, {}}, std::vector<float>{0.5F, 1}};
+  batch b = batch_of(d, {1});
+  EXPECT_THAT(b.categories.values<std::int32_t>(), ElementsAre(2));
+  EXPECT_THAT(b.labels.values(), ElementsAre(1.0F));
+  const auto* memory = b.categories.data();
+  fill_batch(d, ids{0}, b);
+  EXPECT_EQ(b.categories.data(), memory) << "a batch keeps its memory";
+}
+
+TEST(Batch, ShiftsTheTargetsOfTokensByOne) {
+  const dataset d{token_windows{{0, 1, 2, 3, 4, 5, 6}, 3, 3}, {}, 7};
+  const batch b = batch_of(d, {1, 0});
+  EXPECT_EQ(b.features.dims(), (shape{2, 3}));
+  EXPECT_THAT(b.features.values<std::int32_t>(), ElementsAre(3, 4, 5, 0, 1, 2));
+  EXPECT_THAT(b.labels.values<std::int32_t>(), ElementsAre(4, 5, 6, 1, 2, 3));
+}
+
+TEST(Batch, PadsSparseRowsToTheLongestThereCanBe) {
+  const batch b = batch_of(sparse_rows(), {1, 3});
+  EXPECT_EQ(b.nonzeros, 2U);
+  EXPECT_THAT(b.columns.values<std::int32_t>(), ElementsAre(1, 7, -1, -1, -1));
+  EXPECT_THAT(b.values.values(), ElementsAre(5, 6, 0, 0, 0));
+  EXPECT_THAT(b.offsets.values<std::int32_t>(), ElementsAre(0, 0, 2));
+  EXPECT_THAT(b.labels.values<std::int32_t>(), ElementsAre(1, 0));
+}
+
+TEST(Batch, PadsAnewWhereALongerBatchWas) {
+  batch b = batch_of(sparse_rows(), {0, 3});
+  fill_batch(sparse_rows(), ids{1, 2}, b);
+  EXPECT_THAT(b.columns.values<std::int32_t>(), ElementsAre(2, -1, -1, -1, -1));
+  EXPECT_THAT(b.values.values(), ElementsAre(4, 0, 0, 0, 0));
+}
+
+TEST(Batch, KeepsItsMemoryAndItsRoom) {
+  batch b;
+  shape_batch(sparse_rows(), 2, 8, b);
+  const auto* columns = b.columns.data();
+  const auto* labels = b.labels.data();
+  fill_batch(sparse_rows(), ids{0, 3}, b);
+  EXPECT_EQ(b.columns.data(), columns);
+  EXPECT_EQ(b.labels.data(), labels);
+  EXPECT_EQ(b.columns.size(), 8U);
+  fill_batch(sparse_rows(), ids{2}, b); // the smaller one at the end of an epoch
+  EXPECT_EQ(b.columns.data(), columns);
+  EXPECT_EQ(b.labels.size(), 1U);
+  batch dense = batch_of(rows_of_bytes(), {0, 1});
+  const auto* features = dense.features.data();
+  fill_batch(rows_of_bytes(), ids{2, 1}, dense);
+  EXPECT_EQ(dense.features.data(), features);
+}
+
+TEST(Batch, AllocatesNothingOnceShaped) {
+  const ids samples{2, 0};
+  const std::vector<dataset> sets{rows_of_bytes(), sparse_rows(), {token_windows{{0, 1, 2, 1}, 1, 1}, {}, 3}};
+  for (const dataset& d : sets) {
+    batch b = batch_of(d, samples);
+    const std::size_t before = allocations();
+    fill_batch(d, samples, b);
+    EXPECT_EQ(allocations(), before);
+  }
+}
+
+TEST(MaxNonzeros, SumsTheLongestRows) {
+  EXPECT_EQ(max_nonzeros(sparse_rows(), 1), 3U);
+  EXPECT_EQ(max_nonzeros(sparse_rows(), 2), 5U);
+  EXPECT_EQ(max_nonzeros(sparse_rows(), 100), 6U);
+  EXPECT_EQ(max_nonzeros(rows_of_bytes(), 2), 0U);
+}
+
+/// All samples of a set, in their order.
+batch whole_of(const dataset& d) {
+  ids all(d.size());
+  std::iota(all.begin(), all.end(), 0U);
+  batch made;
+  shape_batch(d, all.size(), max_nonzeros(d, all.size()), made);
+  fill_batch(d, all, made);
+  made.number = 7;
+  return made;
+}
+
+TEST(BatchSlice, CopiesRowsAndLabels) {
+  const dataset d(float_features{{2}, {1, 2, 3, 4, 5, 6, 7, 8}}, {0, 1, 2, 1}, 3);
+  batch part;
+  slice_batch(whole_of(d), 1, 2, part);
+  EXPECT_EQ(part.size, 2U);
+  EXPECT_EQ(part.number, 7U);
+  EXPECT_EQ(part.features.dims(), (shape{2, 2}));
+  EXPECT_THAT(part.features.values(), ElementsAre(3, 4, 5, 6));
+  EXPECT_THAT(part.labels.values<std::int32_t>(), ElementsAre(1, 2));
+  slice_batch(whole_of(d), 0, 1, part); // into the same memory, of another size
+  EXPECT_THAT(part.features.values(), ElementsAre(1, 2));
+}
+
+TEST(BatchSlice, CountsEntriesOfSparseRowsAnew) {
+  const dataset d(sparse_features{9, {0, 2, 2, 5}, {1, 4, 0, 3, 8}, {1, 2, 3, 4, 5}}, {0, 1, 0}, 2);
+  batch part;
+  const batch whole = whole_of(d);
+  slice_batch(whole, 1, 2, part);
+  EXPECT_THAT(part.offsets.values<std::int32_t>(), ElementsAre(0, 0, 3));
+  EXPECT_THAT(part.columns.values<std::int32_t>().first(3), ElementsAre(0, 3, 8));
+  EXPECT_THAT(part.values.values().first(3), ElementsAre(3, 4, 5));
+  EXPECT_EQ(part.columns.size(), whole.columns.size());
+  EXPECT_THAT(part.columns.values<std::int32_t>().subspan(3), Each(-1));
+  EXPECT_EQ(part.nonzeros, 3U);
+}
+
+TEST(BatchSlice, CopiesWindowsOfTokens) {
+  batch part;
+  slice_batch(whole_of({token_windows{{0, 1, 2, 3, 4, 3, 2}, 2, 2}, {}, 5}), 1, 2, part);
+  EXPECT_THAT(part.features.values<std::int32_t>(), ElementsAre(2, 3, 4, 3));
+  EXPECT_THAT(part.labels.values<std::int32_t>(), ElementsAre(3, 4, 3, 2));
+}
+
 using floats = std::vector<float>;
 using ints = std::vector<std::int32_t>;
 using sizes = std::vector<std::size_t>;
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinite = std::numeric_limits<float>::infinity();
-constexpr std::size_t all = ~std::size_t{0};
+constexpr std::size_t most = ~std::size_t{0};
 
 dataset three_pictures() { return {byte_features{{1, 2, 1}, {10, 11, 20, 21, 30, 31}}, {0, 1, 0}, 2}; }
 
@@ -134,7 +315,7 @@ TEST(Refusals, OfSamplesWhosePartsDoNotFit) {
   refuse("a category outside its count", categories{{2, 2}, {1, 2}, 0, {}}, ints{0}, 1, "a category");
   refuse("a negative category", categories{{2}, {-1}, 0, {}}, floats{1}, "a category");
   refuse("too few numbers", categories{{2}, {1}, 3, {1, 2}}, ints{0}, 1, "as many numbers");
-  refuse("numbers whose count wraps", categories{{2}, {1, 1}, (all >> 1) + 1, {}}, ints{0, 0}, 1,
+  refuse("numbers whose count wraps", categories{{2}, {1, 1}, (most >> 1) + 1, {}}, ints{0, 0}, 1,
          "as many numbers");
 }
 
@@ -166,11 +347,11 @@ TEST(Refusals, OfSamplesThatAreNotThere) {
   const misuse not_there[] = {
       {"slice", [&] { static_cast<void>(d.slice(1, 2)); }, "of 2"},
       {"slice from behind", [&] { static_cast<void>(d.slice(3, 0)); }, "of 2"},
-      {"slice whose end wraps", [&] { static_cast<void>(d.slice(1, all)); }, "of 2"},
+      {"slice whose end wraps", [&] { static_cast<void>(d.slice(1, most)); }, "of 2"},
       {"fill", [&] { fill_batch(d, behind, untouched); }, "sample 2"},
       {"fill from nothing", [&] { fill_batch(nothing, first, b); }, "sample 0"},
       {"slice of a batch", [&] { slice_batch(b, 0, 2, part); }, "batch of 1"},
-      {"slice of a batch whose end wraps", [&] { slice_batch(b, 1, all, part); }, "batch of 1"},
+      {"slice of a batch whose end wraps", [&] { slice_batch(b, 1, most, part); }, "batch of 1"},
       {"slice of nothing", [&] { slice_batch(batch(), 0, 1, part); }, "batch of 0"},
       {"deal to no rank", [&] { one.next(1); }, "rank 1"},
       {"count of no rank", [&] { static_cast<void>(one.dealt(7)); }, "rank 7"},
@@ -185,11 +366,6 @@ TEST(Refusals, OfSamplesThatAreNotThere) {
   expect_invalid({"deal empty batches", [] { dealer({.samples = 2, .batch_size = 0}); }, "a batch"});
   expect_invalid({"deal to nobody", [] { dealer({.samples = 2, .ranks = 0}); }, "no ranks"});
   expect_invalid({"fewer slots than ranks", [] { dealer({.samples = 2, .ranks = 3, .slots = 2}); }, "slots"});
-}
-
-TEST(SamplesDigest, IsTheSameForTheSameSamples) {
-  EXPECT_EQ(digest_of(three_pictures()), digest_of(three_pictures()));
-  EXPECT_EQ(digest_of(three_pictures()).size(), 64U);
 }
 
 TEST(SamplesDigest, DiffersWithWhateverABatchIsCutFrom) {
@@ -220,6 +396,7 @@ TEST(SamplesDigest, DiffersWithWhateverABatchIsCutFrom) {
   };
   std::set<std::string> digests;
   for (const auto& [what, d] : each) EXPECT_TRUE(digests.insert(digest_of(d)).second) << what;
+  EXPECT_TRUE(digests.contains(digest_of({byte_features{{2}, {1, 2, 3, 4}}, two, 2})));
 }
 
 /// Three samples: a picture of 1 x 2 pixels, the number of its maker, and its class.
@@ -229,17 +406,11 @@ dataset three_named_pictures() {
                        sample_array({3}, ints{0, 1, 0}), 2);
 }
 
-batch filled(const dataset& d, const std::vector<std::uint32_t>& samples) {
-  batch made;
-  fill_batch(d, samples, made);
-  return made;
-}
-
 TEST(InMemory, FeedsEachArrayByItsName) {
   const dataset d = three_named_pictures();
   EXPECT_EQ(d.size(), 3U);
   EXPECT_EQ(d.classes(), 2U);
-  batch b = filled(d, {2, 0});
+  batch b = batch_of(d, {2, 0});
   ASSERT_EQ(b.inputs.size(), 2U);
   EXPECT_EQ(b.inputs[0].dims(), (shape{2, 1, 2}));
   EXPECT_THAT(b.inputs[0].values(), ElementsAre(5, 6, 1, 2));
@@ -258,14 +429,14 @@ TEST(InMemory, CallsASingleArrayFeatures) {
   EXPECT_EQ(d.sample_dims(), shape{3});
   EXPECT_EQ(d.arrays()->all().front().name, "features");
   EXPECT_TRUE(d.has_targets());
-  EXPECT_THAT(filled(d, {1}).labels.values(), ElementsAre(8));
+  EXPECT_THAT(batch_of(d, {1}).labels.values(), ElementsAre(8));
 }
 
 TEST(InMemory, HasTargetsOfAnyWidth) {
   const dataset d =
       dataset::from(sample_array({3}, floats{1, 2, 3}), sample_array({3, 2}, floats{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(d.target_dims(), shape{2});
-  const batch b = filled(d, {2, 1});
+  const batch b = batch_of(d, {2, 1});
   EXPECT_EQ(b.labels.dims(), (shape{2, 2}));
   EXPECT_THAT(b.labels.values(), ElementsAre(5, 6, 3, 4));
   EXPECT_THAT(d.slice(1, 2).targets(), ElementsAre(3, 4, 5, 6));
@@ -276,13 +447,13 @@ TEST(InMemory, SlicesOfASetShareItsMemory) {
   const dataset part = d.slice(1, 2);
   EXPECT_EQ(part.size(), 2U);
   EXPECT_EQ(part.arrays()->find("image")->values().data(), d.arrays()->find("image")->values().data() + 2);
-  EXPECT_THAT(filled(part, {0}).inputs[1].values<std::int32_t>(), ElementsAre(80));
+  EXPECT_THAT(batch_of(part, {0}).inputs[1].values<std::int32_t>(), ElementsAre(80));
   EXPECT_THAT(part.labels(), ElementsAre(1, 0));
 }
 
 TEST(InMemory, SlicesABatchIntoMicroBatches) {
   batch part;
-  slice_batch(filled(three_named_pictures(), {0, 1, 2}), 1, 2, part);
+  slice_batch(batch_of(three_named_pictures(), {0, 1, 2}), 1, 2, part);
   ASSERT_EQ(part.inputs.size(), 2U);
   EXPECT_THAT(part.inputs[0].values(), ElementsAre(3, 4, 5, 6));
   EXPECT_THAT(part.inputs[1].values<std::int32_t>(), ElementsAre(80, 90));
@@ -307,7 +478,7 @@ TEST(SampleArray, BorrowsMemoryAndKeepsItsOwner) {
     owner.reset();
     const dataset part = d.slice(1, 1);
     d = {};
-    EXPECT_THAT(filled(part, {0}).inputs[0].values(), ElementsAre(3, 4));
+    EXPECT_THAT(batch_of(part, {0}).inputs[0].values(), ElementsAre(3, 4));
   }
   EXPECT_TRUE(alive.expired());
 }

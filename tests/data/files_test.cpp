@@ -79,15 +79,6 @@ TEST_F(Files, HaveTwoLabelsARecordWhereTheNamesAreThoseOfCifar100) {
   }
 }
 
-TEST_F(Files, AreCifarRecordsInSeveralFiles) {
-  write({"data_batch_1.bin", "data_batch_2.bin", "test_batch.bin", "batches.meta.txt"});
-  expect({.format = file_format::cifar,
-          .train = "data_batch_1.bin",
-          .test = "test_batch.bin",
-          .class_names = "batches.meta.txt"});
-  EXPECT_EQ(find().train.size(), 2U);
-}
-
 /// Some archives have a point in these names, and some systems write names in capitals.
 TEST_F(Files, AreAnIdxQuartetHoweverItsNamesAreWritten) {
   const std::vector<std::string> odd{"train-images.idx3-ubyte", "Train-Labels-Idx1-UByte",

@@ -1,3 +1,4 @@
+#include <mailgrad/data/data_reading.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/files/byte_archive.hpp>
@@ -129,6 +130,7 @@ TEST_F(OpenData, PredictsNumbersOfATableIfTold) {
   folder.write("test.csv", "4,5,-3\n");
   const data_split split = open("", {.task = label_kind::numbers});
   EXPECT_TRUE(split.train.has_targets());
+  EXPECT_EQ(split.reading->task_why, "--task says so");
   EXPECT_THAT(split.train.targets(), ElementsAre(0.5F, 1.0F));
   EXPECT_THAT(split.test.targets(), ElementsAre(-3.0F));
   EXPECT_TRUE(split.class_names.empty());

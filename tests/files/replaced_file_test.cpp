@@ -41,14 +41,6 @@ TEST_F(ReplacedFile, TakesThePlaceOfTheOlderOneWhenItIsKept) {
   EXPECT_TRUE(nothing_beside());
 }
 
-TEST_F(ReplacedFile, CanWaitForTheDisk) {
-  replaced_file f(file_);
-  f << "after";
-  EXPECT_EQ(f.keep_on_disk(), 0);
-  EXPECT_EQ(text_of(file_), "after");
-  EXPECT_TRUE(nothing_beside());
-}
-
 /// What the stream could not write is written once more when it is closed, and belongs to the rest.
 TEST_F(ReplacedFile, CanLeaveItsFirstBytes) {
   for (const bool is_full : {false, true}) {

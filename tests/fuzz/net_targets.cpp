@@ -12,7 +12,6 @@
 #include <list>
 
 namespace mailgrad::fuzz {
-
 namespace {
 
 using namespace std::chrono_literals;
@@ -257,31 +256,21 @@ public:
   void step(fuzz_input& in) {
     const std::uint8_t choice = in.u8();
     const plane p = plane_of(choice);
-    switch (choice & 0x0f) {
-    case 0:
-      return attach_bulk();
-    case 1:
-      stands_[p == plane::bulk] = false;
-      return s_.lose(p, "connection reset", now_);
-    case 2:
-      now_ += std::chrono::milliseconds{in.u8() * 10};
-      return s_.tick(now_);
-    case 3:
-      return speak(p);
-    case 4:
-      return allow(in);
-    case 5:
-      return say(in);
-    case 6:
-      return s_.set_progress({in.u8(), std::string(as_text(in.take(in.u16())))});
-    case 7:
-      return s_.leave("enough", now_);
-    case 8:
-      if (stands_[p == plane::bulk]) s_.receive(p, in.take(in.u8()), now_); // no frame but by luck
-      return;
-    default:
-      if (stands_[p == plane::bulk]) hear(p, in);
+    bool& stands = stands_[p == plane::bulk];
+    const unsigned what = choice & 0x0f;
+    if (what == 0) attach_bulk();
+    if (what == 1) {
+      stands = false;
+      s_.lose(p, "connection reset", now_);
     }
+    if (what == 2) s_.tick(now_ += std::chrono::milliseconds{in.u8() * 10});
+    if (what == 3) speak(p);
+    if (what == 4) allow(in);
+    if (what == 5) say(in);
+    if (what == 6) s_.set_progress({in.u8(), std::string(as_text(in.take(in.u16())))});
+    if (what == 7) s_.leave("enough", now_);
+    if (what == 8 && stands) s_.receive(p, in.take(in.u8()), now_); // no frame but by luck
+    if (what > 8 && stands) hear(p, in);
   }
 
 private:
@@ -377,23 +366,14 @@ public:
   void step(fuzz_input& in) {
     const std::uint8_t choice = in.u8();
     peer& p = peers_[choice >> 5];
-    switch (choice & 0x0f) {
-    case 0:
-      return open(p);
-    case 1:
-      return close(p);
-    case 2:
-      now_ += std::chrono::milliseconds{in.u8() * 10};
-      return server_.tick(now_);
-    case 3:
-      return server_.leave_all("enough", now_);
-    case 4:
-      return hear(p, in.take(in.u8()));
-    case 5:
-      return speak(p);
-    default:
-      return hear(p, frames_.next(in, usual(p, choice & 0x10 ? 1 : 2)));
-    }
+    const unsigned what = choice & 0x0f;
+    if (what == 0) open(p);
+    if (what == 1) close(p);
+    if (what == 2) server_.tick(now_ += std::chrono::milliseconds{in.u8() * 10});
+    if (what == 3) server_.leave_all("enough", now_);
+    if (what == 4) hear(p, in.take(in.u8()));
+    if (what == 5) speak(p);
+    if (what > 5) hear(p, frames_.next(in, usual(p, choice & 0x10 ? 1 : 2)));
   }
 
 private:

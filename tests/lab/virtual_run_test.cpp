@@ -47,13 +47,6 @@ TEST_F(VirtualClock, JumpsFromEventToEvent) {
   EXPECT_THAT(told_, ElementsAre(1, 3));
 }
 
-TEST_F(VirtualClock, KeepsTheOrderOfEventsOfOneMoment) {
-  for (int i = 0; i < 6; ++i) clock_.at(seconds{1}, noted(i));
-  clock_.at(seconds{0}, noted(9));
-  while (clock_.next()) continue;
-  EXPECT_THAT(told_, ElementsAre(9, 0, 1, 2, 3, 4, 5));
-}
-
 TEST_F(VirtualClock, NeverGoesBack) {
   clock_.at(seconds{2}, [this] { clock_.at(seconds{1}, noted(1)); });
   clock_.next();
@@ -101,16 +94,6 @@ TEST_F(VirtualClock, ForeseesTheEventsOfOwners) {
   EXPECT_THAT(before[19], ElementsAre(8, 5, 2));
   EXPECT_THAT(before[3], ElementsAre(2)) << "it was among the first";
   EXPECT_EQ(before.count(30), 0U) << "it is nobody's";
-}
-
-TEST(VirtualRun, TrainsInVirtualTime) {
-  const training_report r = run_lively({4, "constant:2", "async", 40});
-  EXPECT_EQ(r.ended, "completed") << r.why;
-  EXPECT_EQ(r.steps, 40U);
-  EXPECT_EQ(r.updates, 40U);
-  EXPECT_EQ(r.workers, 4U);
-  EXPECT_DOUBLE_EQ(r.wall_seconds, 20);
-  EXPECT_TRUE(r.test_loss);
 }
 
 TEST(VirtualRun, IsRepeatedToTheBitByItsSeeds) {

@@ -1,5 +1,4 @@
 #include <mailgrad/optim/cures/cure_spec.hpp>
-#include <mailgrad/optim/cures/delay_compensation.hpp>
 #include <mailgrad/tests/optim/cure_oracles.hpp>
 #include <mailgrad/tests/optim/virtual_trainer.hpp>
 
@@ -53,24 +52,6 @@ TEST(CureIdentities, DelayFeedbackOfNothingIsAsynchronousSgd) {
   EXPECT_NE(trained({.cure = "delay-feedback"}), trained({}));
 }
 
-// X18: where lambda g^2 is the curvature itself, the gradient of a quadratic is carried exactly to where it
-// is applied.
-TEST(CureIdentities, DelayCompensationWithTheTrueCurvatureIsSequential) {
-  constexpr double h = 0.7, rate = 0.3;
-  for (const std::size_t delay : {1U, 3U, 7U}) {
-    std::vector<double> x(delay + 1, 1.0);
-    double sequential = 1;
-    for (int t = 0; t < 30; ++t) {
-      const double read = x[x.size() - 1 - delay], g = h * read;
-      const float compensated = delay_compensated(static_cast<float>(g), static_cast<float>(h / (g * g)),
-                                                  static_cast<float>(x.back()), static_cast<float>(read));
-      x.push_back(x.back() - rate * static_cast<double>(compensated));
-      sequential -= rate * h * sequential;
-      EXPECT_NEAR(x.back(), sequential, 1e-5) << "delay " << delay << ", step " << t;
-    }
-  }
-}
-
 /// The gradient of the bowl, and 0 once `silent` is true.
 auto bowl_until(const bool& silent) {
   return [&silent](auto x, auto& random, auto g) {
@@ -79,35 +60,6 @@ auto bowl_until(const bool& silent) {
     else
       steep_bowl(x, random, g);
   };
-}
-
-// X19: what DANA-Zero sends is where the momenta of all workers alone would take the weights.
-TEST(CureIdentities, DanaZeroSendsWhereTheMomentaLead) {
-  constexpr std::uint32_t workers = 5;
-  bool silent = false;
-  virtual_trainer trainer({.cure = "dana-zero", .rate = 0.05, .workers = workers, .round_robin = true},
-                          float_vec(20, 1.0F), bowl_until(silent));
-  trainer.run(4 * workers);
-  const float_vec promised = trainer.sent(workers - 1);
-  silent = true;
-  trainer.run(workers);
-  for (std::size_t k = 0; k < promised.size(); ++k) EXPECT_NEAR(trainer.weights()[k], promised[k], 1e-5);
-}
-
-// X19: the two take the same steps, Slim in the coordinates of what Zero sends.
-TEST(CureIdentities, DanaSlimHoldsWhatDanaZeroSends) {
-  constexpr std::uint32_t workers = 4;
-  virtual_training t{.cure = "dana-zero:0.8", .workers = workers, .round_robin = true};
-  virtual_trainer zero(t, float_vec(20, 1.0F), steep_bowl);
-  t.cure = "dana-slim:0.8";
-  virtual_trainer slim(t, float_vec(20, 1.0F), steep_bowl);
-  for (std::uint32_t step = 0; step < 60; ++step) {
-    zero.run(1);
-    slim.run(1);
-    const float_vec& sent = zero.sent(step % workers);
-    for (std::size_t k = 0; k < sent.size(); ++k)
-      ASSERT_NEAR(slim.weights()[k], sent[k], 1e-4) << "step " << step;
-  }
 }
 
 TEST(CureIdentities, DanaOfOneWorkerIsNesterovsMomentum) {
@@ -172,32 +124,6 @@ TEST(CureIdentities, HeadingCorrectionTreatsEachVariableByItsCosine) {
   cure->compensate({{0}, 3, g, 1, now, {}, v}, applied);
   const float_vec expected{3, 4, std::sqrt(2.0F), std::sqrt(2.0F), -1, 0, 0, 0, 5, -5};
   for (std::size_t k = 0; k < expected.size(); ++k) EXPECT_NEAR(applied[k], expected[k], 1e-6) << k;
-}
-
-// X23: the pushes of a period add up to the mean gradient and one step of the momentum.
-TEST(DelayedNesterov, MovesByTheMeanAndOneMomentumInAPeriod) {
-  constexpr double rate = 0.5, beta = 0.9;
-  for (const std::uint64_t period : {1U, 2U, 5U}) {
-    optimizer_options options = parse_optimizer("delayed-nesterov:period=" + std::to_string(period));
-    options.learning_rate = rate;
-    const auto o = make_optimizer(options, 1);
-    float_vec w{0};
-    double momentum = 0;
-    std::uint64_t step = 0;
-    for (int round = 0; round < 4; ++round) {
-      const auto before = static_cast<double>(w[0]);
-      double mean = 0;
-      for (std::uint64_t i = 0; i < period; ++i) {
-        const float g = std::sin(static_cast<float>(++step));
-        mean += static_cast<double>(g) / static_cast<double>(period);
-        const scaled_gradient one{&g};
-        o->update(host_stream{}, {w, w, {&one, 1}, step});
-      }
-      momentum = beta * momentum + mean;
-      EXPECT_NEAR(static_cast<double>(w[0]) - before, -rate * (mean + beta * momentum), 1e-5)
-          << "period " << period << ", round " << round;
-    }
-  }
 }
 
 // Each cure by itself against its oracle, on numbers that no training would make: large and tiny gradients,

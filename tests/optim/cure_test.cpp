@@ -187,17 +187,12 @@ TEST(CureMemory, IsThatOfItsHeader) {
   for (const char* text : {"dana-zero", "dana-dc"}) EXPECT_EQ(states(text), 6U) << text;
 }
 
-class namesake_of_fading final : public cure {
+/// Does nothing under the name of a demo's cure, or of one of Mailgrad's.
+template <bool IsOurs>
+class namesake_cure final : public cure {
 public:
-  static constexpr std::string_view cure_name = "fading";
-  namesake_of_fading(std::span<const double>, const cure_site&) {}
-  std::string_view name() const noexcept override { return cure_name; }
-};
-
-class impostor_of_inverse final : public cure {
-public:
-  static constexpr std::string_view cure_name = "inverse";
-  impostor_of_inverse(std::span<const double>, const cure_site&) {}
+  static constexpr std::string_view cure_name = IsOurs ? "inverse" : "fading";
+  namesake_cure(std::span<const double>, const cure_site&) {}
   std::string_view name() const noexcept override { return cure_name; }
 };
 
@@ -230,9 +225,9 @@ TEST(CustomCure, NeedsStaleGradientsUnlessItSaysOtherwise) {
 TEST(CustomCure, KeepsItsNameToItself) {
   custom_cure<fading>();
   EXPECT_NO_THROW(custom_cure<fading>());
-  EXPECT_THAT(words_of_refusal([] { custom_cure<namesake_of_fading>(); }),
+  EXPECT_THAT(words_of_refusal([] { custom_cure<namesake_cure<false>>(); }),
               HasSubstr("another cure of your own has this name"));
-  EXPECT_THAT(words_of_refusal([] { custom_cure<impostor_of_inverse>(); }),
+  EXPECT_THAT(words_of_refusal([] { custom_cure<namesake_cure<true>>(); }),
               HasSubstr("is one of Mailgrad's"));
   custom_cure_entry unnamed = cure_entry<fading>;
   unnamed.name = "a:b";

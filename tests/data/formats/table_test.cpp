@@ -1,17 +1,199 @@
 #include <mailgrad/data/formats/csv.hpp>
 #include <mailgrad/data/formats/csv_fields.hpp>
 #include <mailgrad/data/formats/csv_survey.hpp>
+#include <mailgrad/data/formats/label_map.hpp>
+#include <mailgrad/data/spelled_number.hpp>
+#include <mailgrad/data/table_layout.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <sstream>
 
 namespace mailgrad {
 namespace {
 
 using namespace ::testing;
+
+TEST(TableLayout, CountsTheNumbersOfASample) {
+  const table_layout t{.columns = {{"a", column_kind::number, {}},
+                                   {"b", column_kind::category, {"x", "y", "z"}},
+                                   {"c", column_kind::left_out, {}}}};
+  EXPECT_EQ(t.width(), 4U);
+  EXPECT_FALSE(t.is_plain());
+  EXPECT_TRUE((table_layout{.columns = {{"a", column_kind::number, {}}}}.is_plain()));
+}
+
+TEST(TableLayout, TellsNamesFromARow) {
+  const table_layout t{
+      .columns = {{"colour", column_kind::category, {"red"}}, {"size", column_kind::category, {"s"}}}};
+  using fields = std::vector<std::string_view>;
+  EXPECT_TRUE(are_names(t, fields{"colour", "size"}));
+  EXPECT_TRUE(are_names(t, fields{"colour", "weight"}));
+  EXPECT_FALSE(are_names(t, fields{"red", "s"})) << "a row of words is no header";
+  EXPECT_FALSE(are_names(t, fields{"colour"}));
+  const table_layout mixed{
+      .columns = {{"colour", column_kind::category, {"red"}}, {"", column_kind::number, {}}}};
+  EXPECT_TRUE(are_names(mixed, fields{"shade", "size"}));
+  EXPECT_FALSE(are_names(mixed, fields{"red", "?"})) << "a missing value is no name";
+  EXPECT_FALSE(are_names(mixed, fields{"red", "1,5"})) << "nor is a number with a decimal comma";
+  EXPECT_EQ(wrong_name(t, fields{"colour", "size"}), "");
+  EXPECT_EQ(wrong_name(t, fields{"colour", "weight"}),
+            "expected a column called 'size', as in training, found 'weight'");
+}
+
+TEST(FieldNumbers, LearnKindsAndCategories) {
+  table_layout t;
+  t.columns.resize(2);
+  field_numbers numbers(t);
+  EXPECT_THAT(numbers.read(0, "?"), Optional(IsNan())) << "says nothing about the kind";
+  std::vector<float> rows;
+  for (const auto& [word, number] : {std::pair{"b", "1"}, {"a", "2.5"}, {"b", "NA"}}) {
+    rows.push_back(numbers.read(0, word).value());
+    rows.push_back(numbers.read(1, number).value());
+  }
+  EXPECT_EQ(numbers.read(1, "x"), std::nullopt);
+  EXPECT_EQ(numbers.expected(1), "a finite number");
+  numbers.settle(rows);
+  EXPECT_THAT(rows, ElementsAre(1, 1, 0, 2.5F, 1, IsNan()));
+  EXPECT_EQ(t.columns[0].kind, column_kind::category);
+  EXPECT_THAT(t.columns[0].categories, ElementsAre("a", "b"));
+  EXPECT_EQ(t.columns[1].kind, column_kind::number);
+  EXPECT_THAT(expand(t, rows), ElementsAre(0, 1, 1, 1, 0, 2.5F, 0, 1, IsNan()));
+}
+
+TEST(FieldNumbers, KeepCategoriesThatAreKnown) {
+  table_layout t{.columns = {{"", column_kind::category, {"z", "10", "9"}}}};
+  field_numbers numbers(t);
+  EXPECT_THAT(numbers.read(0, "9"), Optional(2.0F));
+  EXPECT_EQ(numbers.read(0, "a"), std::nullopt);
+  EXPECT_EQ(numbers.expected(0), "one of the 3 words 'z', '10', '9'");
+  std::vector<float> rows{2, 0};
+  numbers.settle(rows);
+  EXPECT_THAT(rows, ElementsAre(2, 0));
+  EXPECT_THAT(t.columns[0].categories, ElementsAre("z", "10", "9"));
+}
+
+TEST(SpelledNumber, HasGroupsOfThreeDigitsByOneSign) {
+  for (const char* field :
+       {"1,23", "1,2345", "1234,567", "0,123", "1,234 567", "1,234,56", ",123", "1,", "1,,234"})
+    EXPECT_EQ(spelled_number(field, {'.', true}), std::nullopt) << field;
+  EXPECT_EQ(spelled_number("1,234", {'.', false}), std::nullopt);
+  EXPECT_EQ(spelled_number("1.234", {',', false}), std::nullopt);
+}
+
+/// Programs that write an exponent write no thousands.
+TEST(SpelledNumber, HasNoThousandsBesideAnExponent) {
+  EXPECT_EQ(spelled_number("1.100e5", {',', true}), std::nullopt);
+  EXPECT_EQ(spelled_number("1 234E3", {'.', false}), std::nullopt);
+  EXPECT_EQ(readings_of("1.100e+05").by_comma, std::nullopt);
+  EXPECT_THAT(readings_of("1.100e+05").by_point, Optional(1.1e5));
+}
+
+TEST(SpelledNumber, IsNoWordDateOrAddress) {
+  for (const char* field :
+       {"", "-", "abc", "1/2/2020", "31.12.2020", "192.168.1.1", "1-2", "12:30", "5 kg", "1 2"})
+    EXPECT_FALSE(readings_of(field).any()) << field;
+}
+
+std::vector<std::int32_t> numbers_of(label_map& map, const std::vector<std::string>& labels) {
+  std::vector<std::int32_t> numbers;
+  for (const std::string& label : labels) numbers.push_back(map.find(label).value_or(-1));
+  if (map.is_open()) map.settle(numbers);
+  return numbers;
+}
+
+TEST(LabelMap, NumbersInSortedOrder) {
+  label_map signs, from_one, letters, spellings;
+  EXPECT_THAT(numbers_of(signs, {"+1", "-1", "+1"}), ElementsAre(1, 0, 1));
+  EXPECT_THAT(numbers_of(from_one, {"10", "2", "1"}), ElementsAre(2, 1, 0));
+  EXPECT_THAT(numbers_of(letters, {"T", "A", "Z"}), ElementsAre(1, 0, 2));
+  EXPECT_THAT(letters.names(), ElementsAre("A", "T", "Z"));
+  EXPECT_THAT(numbers_of(spellings, {"1", "+1", "1.0", "-0", "0"}), ElementsAre(1, 1, 1, 0, 0));
+}
+
+TEST(LabelMap, ReadsNumbersByTheSignsOfTheirColumn) {
+  label_map map;
+  map.read_by({',', true});
+  EXPECT_THAT(numbers_of(map, {"1.000", "1", "1000", "1,0", "2.250"}), ElementsAre(1, 0, 1, 0, 2));
+  EXPECT_THAT(map.names(), ElementsAre("1", "1.000", "2.250"));
+  label_map known(map.names(), label_spelling::numbers, {',', true});
+  EXPECT_EQ(known.find("1000,0"), 1);
+  known.read_by({'.', false});
+  EXPECT_EQ(known.find("2250.0"), 2) << "a test file may write them otherwise";
+  label_map noughts;
+  EXPECT_THAT(numbers_of(noughts, {".0", "0", "-.0"}), ElementsAre(0, 0, 0));
+}
+
+TEST(LabelMap, MayTellEverySpellingApart) {
+  label_map map(0, label_spelling::characters);
+  EXPECT_THAT(numbers_of(map, {"1.0", "1", "+1", "1.5", "010"}), ElementsAre(2, 1, 0, 3, 4));
+  EXPECT_EQ(label_map(0, label_spelling::characters).find(std::string(257, '1')), std::nullopt);
+}
+
+TEST(LabelMap, KnowsTheLabelsOfTheTrainingFileAlone) {
+  label_map map;
+  numbers_of(map, {"5", "3"});
+  EXPECT_EQ(map.find("3"), 0);
+  EXPECT_EQ(map.find("+5"), 1);
+  EXPECT_EQ(map.find("4"), std::nullopt);
+  EXPECT_EQ(map.expected(), "one of the 2 labels '3', '5'");
+}
+
+TEST(LabelMap, TakesNoFractionsAndNoNothing) {
+  label_map map;
+  for (const char* label : {"0.5", "-1.5e-3", "nan", "inf", ""}) EXPECT_EQ(map.find(label), std::nullopt);
+}
+
+/// Otherwise "010" and "10" are one class, and a model answers with a code that no file has.
+TEST(LabelMap, TellsCodesApartThatAreTheSameNumber) {
+  label_map map;
+  EXPECT_THAT(numbers_of(map, {"10", "010", "1E2", "100", "0010", "1e2"}), ElementsAre(2, 1, 4, 3, 0, 5));
+  EXPECT_THAT(map.names(), ElementsAre("0010", "010", "10", "100", "1E2", "1e2"));
+  EXPECT_EQ(map.find("10.0"), 2);
+  EXPECT_EQ(map.find("+100"), 3);
+  EXPECT_EQ(map.find("+010"), std::nullopt) << "a code is known by its characters alone";
+}
+
+TEST(LabelMap, KeepsLabelsAsTheyWereWrittenFirst) {
+  label_map map;
+  numbers_of(map, {"+1", "-1.0", "1", "-1", "12345678901234567890", "12345678901234567891"});
+  EXPECT_THAT(map.names(), ElementsAre("-1.0", "+1", "12345678901234567890", "12345678901234567891"));
+  label_map again(map.names());
+  EXPECT_EQ(again.find("1"), 1);
+  EXPECT_EQ(again.find("-1"), 0);
+  EXPECT_EQ(again.find("12345678901234567891"), 3);
+}
+
+TEST(LabelMap, TakesNoMoreThanAreKnownToBeAndNoEndlessNumber) {
+  label_map map{2};
+  EXPECT_TRUE(map.find("a"));
+  EXPECT_EQ(map.classes(), 2U);
+  EXPECT_TRUE(map.find("b"));
+  EXPECT_FALSE(map.find("c"));
+  EXPECT_TRUE(map.find("a"));
+  label_map many;
+  for (std::size_t i = 0; i < label_map::most_classes; ++i) ASSERT_TRUE(many.find(std::to_string(i)));
+  EXPECT_FALSE(many.find("one more"));
+}
+
+TEST(ByteLabels, CountTheirClasses) {
+  EXPECT_EQ(count_classes({{2, 0, 1, 1}, "x"}), 3U);
+  EXPECT_EQ(count_classes({{1, 2}, "x"}), 3U); // some sets count from 1
+  EXPECT_EQ(count_classes({{0}, "x"}), 1U);
+  EXPECT_EQ(count_classes({{255, 254}, "x"}), 256U);
+  EXPECT_EQ(widened({{0, 255}, "x"}), (std::vector<std::int32_t>{0, 255}));
+}
+
+TEST(ByteLabels, SayWhereALabelIsOutOfRange) {
+  const byte_labels gap{{0, 1, 200, 2}, "y", 8, 1}, records{{0, 1, 2, 3}, "y", 0, 3073};
+  EXPECT_EQ(complaint([&] { count_classes(gap); }), "y: offset 10: expected a label from 0 to 2, found 200");
+  EXPECT_EQ(complaint([&] { require_below(3, records); }),
+            "y: offset 9219: expected a label from 0 to 2, found 3");
+  EXPECT_NO_THROW(require_below(200, {{0, 199}, "y"}));
+}
 
 csv_rows read(std::string_view text, csv_options options = {}) {
   const scratch_folder folder;
@@ -21,20 +203,6 @@ csv_rows read(std::string_view text, csv_options options = {}) {
 
 std::string csv_complaint(std::string_view text, const csv_options& options = {}) {
   return complaint([&] { read(text, options); });
-}
-
-TEST(Csv, FindsTheLabelByItsName) {
-  EXPECT_THAT(read("Label,a,b\n3,1,2\n4,5,6\n").features.values, ElementsAre(1, 2, 5, 6));
-  EXPECT_THAT(read("a,b,class\n3,1,2\n4,5,6\n").features.values, ElementsAre(3, 1, 4, 5));
-}
-
-TEST(Csv, RefusesFieldsThatAreNoFiniteNumbers) {
-  for (const std::string field : {"abc", "nan", "-inf", "1e39", "", "?", "2 3"})
-    EXPECT_THAT(csv_complaint("1,2,0\n1," + field + ",0\n"),
-                HasSubstr("line 2: expected a finite number in column 2, found '" + field + "'"));
-  for (const std::string target : {"x", "nan", "1e99", ""})
-    EXPECT_THAT(csv_complaint("1,2,3\n4,5," + target + "\n", {.holds = label_kind::numbers}),
-                HasSubstr("line 2: expected a finite number in column 3, found '" + target + "'"));
 }
 
 TEST(Csv, ReadsATestFileByTheLayoutAndTheLabelsOfItsTrainingFile) {
@@ -68,16 +236,6 @@ TEST(Csv, RefusesWhatItCannotReadInOneSentence) {
       "x.csv: expected a value in column 2, found none in any row; --leave-out 2 (csv_options::left_out) "
       "leaves it out");
   EXPECT_EQ(csv_complaint("a,b\n1,2,3\n"), "x.csv: line 2: expected 2 columns, found 3");
-}
-
-TEST(Csv, TakesTheLabelByItsNameOrItsNumber) {
-  for (const char* column : {"kind", "2"}) {
-    const csv_rows rows =
-        read("a,kind,b\n1,x,2\n3,y,4\n", {.label = csv_label::named, .label_column = column});
-    EXPECT_THAT(rows.features.values, ElementsAre(1, 2, 3, 4)) << column;
-    EXPECT_THAT(rows.labels, ElementsAre(0, 1));
-    EXPECT_EQ(rows.layout.table.columns[1].name, "b");
-  }
 }
 
 TEST(Csv, RefusesAColumnThatIsNotThere) {
@@ -114,8 +272,12 @@ TEST(Csv, ComparesTheNameOfTheLabelWithThatOfTraining) {
   const scratch_folder folder;
   label_map labels;
   const csv_rows train = read_csv(folder.write("train", "a,kind\n1,x\n2,y\n"), {}, labels);
-  EXPECT_EQ(complaint([&] { read_csv(folder.write("x", "a,colour\n1,x\n"), train.layout, labels); }),
-            "x: line 1: expected a column called 'kind', as in training, found 'colour'");
+  for (const auto& [header, says] : {std::pair{"a,colour", "'kind', as in training, found 'colour'"},
+                                     {"b,kind", "'a', as in training, found 'b'"}})
+    EXPECT_EQ(complaint([&, text = header + std::string("\n1,x\n")] {
+                read_csv(folder.write("x", text), train.layout, labels);
+              }),
+              std::string("x: line 1: expected a column called ") + says);
 }
 
 std::vector<std::string> remarks_on(std::string_view text) {
@@ -197,19 +359,6 @@ TEST(Csv, SaysThatNumbersAreTooWide) {
   EXPECT_THAT(remarks_on("id,kind\n20000000,x\n20000000.0,y\n20000002,x\n"), IsEmpty());
 }
 
-TEST(Csv, MakesANumberOfEachCategory) {
-  const csv_rows rows = read("colour,size,kind\nred,1,x\nblue,2,y\nred,3,x\n");
-  EXPECT_EQ(rows.features.dims, (shape{3}));
-  EXPECT_THAT(rows.features.values, ElementsAre(0, 1, 1, 1, 0, 2, 0, 1, 3));
-  EXPECT_THAT(rows.layout.table.columns[0].categories, ElementsAre("blue", "red"));
-}
-
-TEST(Csv, MakesCategoriesOfNumbersThatAreStatedAsSuch) {
-  const csv_rows rows = read("10,7,0\n9,7,1\n10,8,1\n", {.categories = {"1"}});
-  EXPECT_THAT(rows.features.values, ElementsAre(0, 1, 7, 1, 0, 7, 0, 1, 8));
-  EXPECT_THAT(rows.layout.table.columns[0].categories, ElementsAre("9", "10"));
-}
-
 TEST(Csv, TakesACategoryAsItIsWritten) {
   const csv_rows rows = read("0.5,x\n1,y\n1.0,x\n\"1,5\",y\n", {.categories = {"1"}});
   EXPECT_THAT(rows.layout.table.columns[0].categories, ElementsAre("0.5", "1", "1.0", "1,5"));
@@ -219,34 +368,6 @@ TEST(Csv, CountsColumnsWithThatOfTheLabel) {
   const csv_rows rows =
       read("1,x,7\n2,y,8\n", {.label = csv_label::named, .label_column = "2", .categories = {"3"}});
   EXPECT_THAT(rows.features.values, ElementsAre(1, 1, 0, 2, 0, 1));
-}
-
-TEST(Csv, TakesNoRowOfWordsForAHeaderIfTwoAreTheSame) {
-  EXPECT_EQ(read("red,red,x\nblue,red,y\n").labels.size(), 2U);
-}
-
-TEST(Csv, LeavesColumnsOut) {
-  const csv_rows rows = read("key,a,kind\nk1,1,x\nk2,2,y\n", {.left_out = {"key"}});
-  EXPECT_THAT(rows.features.values, ElementsAre(1, 2));
-}
-
-TEST(Csv, MarksMissingValuesWhoseMeansAreNotKnownYet) {
-  const csv_rows rows = read("1,red,a\n,blue,b\n5,?,b\n", {.missing = missing_values::mean});
-  EXPECT_THAT(rows.features.values, ElementsAre(1, 0, 1, IsNan(), 1, 0, 5, IsNan(), IsNan()));
-}
-
-TEST(Csv, ReadsATestFileWithTheCategoriesOfItsTrainingFile) {
-  const scratch_folder folder;
-  label_map labels;
-  const csv_rows train = read_csv(folder.write("train", "c,n,kind\nred,1,x\nblue,2,y\n"), {}, labels);
-  const csv_rows test = read_csv(folder.write("test", "c,n,kind\nred,3,y\n"), train.layout, labels);
-  EXPECT_THAT(test.features.values, ElementsAre(0, 1, 3));
-  const auto why = [&](const char* text) {
-    return complaint([&] { read_csv(folder.write("x", text), train.layout, labels); });
-  };
-  EXPECT_EQ(why("c,n,kind\npink,3,y\n"),
-            "x: line 2: expected one of the 2 words 'blue', 'red' in column 1, found 'pink'");
-  EXPECT_EQ(why("n,c,kind\n3,red,y\n"), "x: line 1: expected a column called 'c', as in training, found 'n'");
 }
 
 TEST(Csv, RefusesMoreCategoriesThanAnyoneMeans) {
@@ -287,18 +408,6 @@ TEST(CsvFields, AreWhatStandsBetweenDelimiters) {
   EXPECT_THAT(fields_of("\"\",1"), Optional(ElementsAre("", "1")));
   EXPECT_THAT(fields_of(" 1 ,\t2, \" a \" "), Optional(ElementsAre("1", "2", " a ")))
       << "blanks in quotes stay";
-}
-
-TEST(CsvFields, HoldDelimitersAndQuotesInQuotes) {
-  EXPECT_THAT(fields_of("\"a,b\",1"), Optional(ElementsAre("a,b", "1")));
-  EXPECT_THAT(fields_of("\"say \"\"yes\"\"\",1"), Optional(ElementsAre("say \"yes\"", "1")));
-  EXPECT_THAT(fields_of("\"\"\"\""), Optional(ElementsAre("\"")));
-}
-
-TEST(CsvFields, HaveQuotesInFrontIfTheyHaveThemAround) {
-  EXPECT_THAT(fields_of("5\" pipe,a \"b\" c"), Optional(ElementsAre("5\" pipe", "a \"b\" c")));
-  EXPECT_EQ(fields_of("\"a\"b,1"), std::nullopt);
-  EXPECT_EQ(csv_fields(',').add("\"a\" b"), csv_fields::record::misplaced);
 }
 
 TEST(CsvFields, GoOnInTheNextLineWithinQuotes) {
@@ -412,13 +521,6 @@ TEST(TextLines, AreTheSameInEveryEncoding) {
       EXPECT_THAT(found.lines, ElementsAre("Gr\u00fc\u00dfe \u20ac \U0001f339", "K\u00f6ln"));
       EXPECT_EQ(found.encoding, encoding);
     }
-}
-
-TEST(TextLines, AreWindows1252WhereTheyAreNoUtf8) {
-  for (const read_lines& found : read_everywhere("a\nK\xf6ln \x80\n")) {
-    EXPECT_THAT(found.lines, ElementsAre("a", "K\u00f6ln \u20ac"));
-    EXPECT_EQ(found.encoding, "Windows-1252");
-  }
   EXPECT_EQ(read_everywhere("K\xf6ln\nK\u00f6ln\n")[0].encoding, "UTF-8 and Windows-1252");
 }
 
