@@ -9,35 +9,29 @@
 
 namespace mailgrad {
 
-/// A PNG file of these pixels, row by row. `channels` is 1 or 3.
-inline std::string png_of(unsigned width, unsigned height, unsigned channels, std::string_view pixels) {
-  if (pixels.size() != std::size_t{width} * height * channels) throw std::logic_error("png_of: pixels");
+inline std::string png_file(unsigned width, unsigned height, png_uint_32 format, const void* pixels) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   image.width = width;
   image.height = height;
-  image.format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  image.format = format;
   png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
   std::string bytes(size, '\0');
-  if (png_image_write_to_memory(&image, bytes.data(), &size, 0, pixels.data(), 0, nullptr) == 0)
+  if (png_image_write_to_memory(&image, bytes.data(), &size, 0, pixels, 0, nullptr) == 0)
     throw std::runtime_error(image.message);
   bytes.resize(size);
   return bytes;
 }
 
+/// A PNG file of these pixels, row by row. `channels` is 1 or 3.
+inline std::string png_of(unsigned width, unsigned height, unsigned channels, std::string_view pixels) {
+  if (pixels.size() != std::size_t{width} * height * channels) throw std::logic_error("png_of: pixels");
+  return png_file(width, height, channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB, pixels.data());
+}
+
 /// A PNG file of greys of 16 bits, in one row.
 inline std::string deep_png_of(std::u16string_view greys) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  image.width = static_cast<unsigned>(greys.size());
-  image.height = 1;
-  image.format = PNG_FORMAT_LINEAR_Y;
-  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
-  std::string bytes(size, '\0');
-  if (png_image_write_to_memory(&image, bytes.data(), &size, 0, greys.data(), 0, nullptr) == 0)
-    throw std::runtime_error(image.message);
-  bytes.resize(size);
-  return bytes;
+  return png_file(static_cast<unsigned>(greys.size()), 1, PNG_FORMAT_LINEAR_Y, greys.data());
 }
 
 /// The same as a JPEG file of the best quality.

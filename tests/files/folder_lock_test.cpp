@@ -1,11 +1,9 @@
-#include <mailgrad/files/locks.hpp>
-
 #include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/locks.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,9 +12,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <optional>
-#include <string>
-#include <utility>
 
 namespace mailgrad {
 namespace {
@@ -35,8 +30,7 @@ protected:
 };
 
 TEST_F(FolderLock, FollowsNoLink) {
-  const std::filesystem::path other = folder_.path() / "other";
-  std::ofstream(other) << "of somebody else";
+  const std::filesystem::path other = folder_.write("other", "of somebody else");
   std::filesystem::create_symlink(other, file());
   EXPECT_THAT(refusal(), HasSubstr("Too many levels of symbolic links"));
   EXPECT_EQ(std::filesystem::file_size(other), 16U);
@@ -55,10 +49,12 @@ TEST_F(FolderLock, KeepsASecondOneOutAndNamesTheFirst) {
 }
 
 /// Between the lock and the words in its file lies a moment.
-TEST_F(FolderLock, NamesTheFirstThatHasNotSaidSoYet) {
+TEST_F(FolderLock, NamesTheFirstThatHasNotSaidSoYetAndTheMachineOfAnother) {
   const folder_lock first = take();
   std::filesystem::resize_file(file(), 0);
   EXPECT_THAT(refusal(), HasSubstr(" (process " + std::to_string(getpid()) + ")"));
+  std::ofstream(file()) << "4711 node2\n";
+  EXPECT_THAT(refusal(), HasSubstr("there (process 4711 of node2)"));
 }
 
 /// Nobody takes what a dead process has left for a lock.
@@ -79,12 +75,6 @@ TEST_F(FolderLock, EndsWithItsProcess) {
   EXPECT_TRUE(std::filesystem::exists(file()));
   EXPECT_EQ(refusal(), "");
   for (const int end : ends) close(end);
-}
-
-TEST_F(FolderLock, NamesTheMachineOfAnother) {
-  const folder_lock first = take();
-  std::ofstream(file()) << "4711 node2\n";
-  EXPECT_THAT(refusal(), HasSubstr("there (process 4711 of node2)"));
 }
 
 TEST_F(FolderLock, NeedsAFolder) {

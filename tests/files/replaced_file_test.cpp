@@ -1,34 +1,33 @@
+#include <mailgrad/files/replaced_file.hpp>
 #include <mailgrad/tests/support/full_disk.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
-#include <mailgrad/files/replaced_file.hpp>
-
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <optional>
-#include <span>
-#include <sstream>
-#include <string>
+#include <iterator>
 #include <thread>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 class ReplacedFile : public ::testing::Test {
 protected:
-  static std::string text_of(const std::filesystem::path& file) {
-    std::ostringstream text;
-    text << std::ifstream(file).rdbuf();
-    return text.str();
-  }
-  bool nothing_beside() const { return !std::filesystem::exists(file_ + ".partial"); }
+  bool nothing_beside() const { return !fs::exists(file_ + ".partial"); }
 
   const scratch_folder folder_;
   const std::string file_ = folder_.write("old", "before").string();
+  const fs::path link_ = folder_.path() / "link", other_ = folder_.write("other", "of somebody else");
 };
 
 TEST_F(ReplacedFile, TakesThePlaceOfTheOlderOneWhenItIsKept) {
@@ -38,14 +37,6 @@ TEST_F(ReplacedFile, TakesThePlaceOfTheOlderOneWhenItIsKept) {
   EXPECT_EQ(text_of(file_), "before");
   EXPECT_EQ(text_of(file_ + ".partial"), "after");
   EXPECT_EQ(f.keep(), 0);
-  EXPECT_EQ(text_of(file_), "after");
-  EXPECT_TRUE(nothing_beside());
-}
-
-TEST_F(ReplacedFile, CanWaitForTheDisk) {
-  replaced_file f(file_);
-  f << "after";
-  EXPECT_EQ(f.keep_on_disk(), 0);
   EXPECT_EQ(text_of(file_), "after");
   EXPECT_TRUE(nothing_beside());
 }
@@ -102,11 +93,18 @@ TEST_F(ReplacedFile, WritesManyBytesAheadInTheirOrder) {
   EXPECT_TRUE(text_of(file_) == "before " + many + " after");
 }
 
-TEST_F(ReplacedFile, FailsWhenItWritesAheadOntoAFullDisk) {
+TEST_F(ReplacedFile, WritesIntoADeviceAndSaysWhyItCannot) {
+  replaced_file full("/dev/full");
+  full << "more than fits";
+  EXPECT_EQ(full.keep(), ENOSPC);
   const std::string many(std::size_t{3} << 20, 'x');
-  replaced_file f("/dev/full");
-  f.write_ahead(std::as_bytes(std::span(many)));
-  EXPECT_EQ(f.keep(), ENOSPC);
+  replaced_file ahead("/dev/full");
+  ahead.write_ahead(std::as_bytes(std::span(many)));
+  EXPECT_EQ(ahead.keep(), ENOSPC);
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+  replaced_file nowhere((folder_.path() / "none" / "x").string());
+  EXPECT_FALSE(nowhere.is_open());
+  EXPECT_EQ(errno, ENOENT);
 }
 
 TEST_F(ReplacedFile, LeavesTheOlderOneIfItIsNotKept) {
@@ -116,64 +114,48 @@ TEST_F(ReplacedFile, LeavesTheOlderOneIfItIsNotKept) {
 }
 
 TEST_F(ReplacedFile, FollowsALink) {
-  const std::filesystem::path link = folder_.path() / "link";
-  std::filesystem::create_symlink(file_, link);
-  replaced_file f(link.string());
+  fs::create_symlink(file_, link_);
+  replaced_file f(link_.string());
   f << "after";
   EXPECT_EQ(f.keep(), 0);
-  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_TRUE(fs::is_symlink(link_));
   EXPECT_EQ(text_of(file_), "after");
 }
 
 TEST_F(ReplacedFile, ReplacesALinkInAFolderOfOurs) {
-  const std::filesystem::path link = folder_.path() / "link", other = folder_.path() / "other";
-  std::ofstream(other) << "of somebody else";
-  for (const std::filesystem::path& target : {other, std::filesystem::path("/dev/null")}) {
-    std::filesystem::remove(link);
-    std::filesystem::create_symlink(target, link);
-    replaced_file f(link.string(), replaced_file::if_taken::wait, replaced_file::if_link::replaced);
+  for (const fs::path& target : {other_, fs::path("/dev/null")}) {
+    fs::remove(link_);
+    fs::create_symlink(target, link_);
+    replaced_file f(link_.string(), replaced_file::if_taken::wait, replaced_file::if_link::replaced);
     f << "after";
     EXPECT_EQ(f.keep(), 0);
-    EXPECT_FALSE(std::filesystem::is_symlink(link));
-    EXPECT_EQ(text_of(link), "after");
+    EXPECT_FALSE(fs::is_symlink(link_));
+    EXPECT_EQ(text_of(link_), "after");
   }
-  EXPECT_EQ(text_of(other), "of somebody else");
+  EXPECT_EQ(text_of(other_), "of somebody else");
 }
 
 /// Somebody who may write into the folder could have another file be written.
 TEST_F(ReplacedFile, FollowsNoLinkOfThePartialName) {
-  const std::filesystem::path other = folder_.path() / "other";
-  std::ofstream(other) << "of somebody else";
-  std::filesystem::create_symlink(other, replaced_file::partial(file_));
+  fs::create_symlink(other_, replaced_file::partial(file_));
   replaced_file f(file_);
   EXPECT_FALSE(f.good());
   EXPECT_EQ(errno, ELOOP);
   f << "after";
   EXPECT_NE(f.keep(), 0);
   EXPECT_EQ(text_of(file_), "before");
-  EXPECT_EQ(text_of(other), "of somebody else");
+  EXPECT_EQ(text_of(other_), "of somebody else");
 }
 
 TEST_F(ReplacedFile, HasThePermissionsOfTheOlderOne) {
-  using std::filesystem::perms;
-  for (const perms p : {perms::owner_read | perms::owner_write | perms::group_read | perms::group_write,
-                        perms::owner_read | perms::owner_write}) {
-    std::filesystem::permissions(file_, p);
+  constexpr fs::perms of_owner = fs::perms::owner_read | fs::perms::owner_write;
+  for (const fs::perms p : {of_owner | fs::perms::group_read | fs::perms::group_write, of_owner}) {
+    fs::permissions(file_, p);
     replaced_file f(file_);
     f << "after";
     EXPECT_EQ(f.keep(), 0);
-    EXPECT_EQ(std::filesystem::status(file_).permissions(), p);
+    EXPECT_EQ(fs::status(file_).permissions(), p);
   }
-}
-
-TEST_F(ReplacedFile, WritesIntoADeviceAndSaysWhyItCannot) {
-  replaced_file full("/dev/full");
-  full << "more than fits";
-  EXPECT_EQ(full.keep(), ENOSPC);
-  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
-  replaced_file nowhere((folder_.path() / "none" / "x").string());
-  EXPECT_FALSE(nowhere.is_open());
-  EXPECT_EQ(errno, ENOENT);
 }
 
 TEST_F(ReplacedFile, IsRefusedWhileAnotherWritesIt) {
@@ -193,7 +175,7 @@ TEST_F(ReplacedFile, IsRefusedWhileAnotherWritesIt) {
 }
 
 TEST_F(ReplacedFile, TakesWhatADeadProcessLeft) {
-  const std::filesystem::path left = folder_.write("old.partial", "of a process that was killed");
+  const fs::path left = folder_.write("old.partial", "of a process that was killed");
   EXPECT_FALSE(replaced_file::is_being_written(left.string()));
   replaced_file f(file_, replaced_file::if_taken::fail);
   f << "after";
@@ -215,6 +197,53 @@ TEST_F(ReplacedFile, StaysWholeThoughManyWriteIt) {
   const std::string text = text_of(file_);
   EXPECT_EQ(text, std::string(50'000, text.at(0)));
   EXPECT_TRUE(nothing_beside());
+}
+
+class OlderFile : public ::testing::Test {
+protected:
+  fs::path path(const char* name) const { return folder_.path() / name; }
+  std::string bytes_of(const char* name) const { return text_of(path(name)); }
+
+  const scratch_folder folder_;
+};
+
+TEST_F(OlderFile, IsKeptAsOftenAsThereIsANewOne) {
+  for (const char* bytes : {"first", "second", "third"}) {
+    folder_.write("a", bytes);
+    keep_older(std::array{path("a")});
+    EXPECT_FALSE(fs::exists(path("a"))) << bytes;
+  }
+  EXPECT_EQ(bytes_of("a.old"), "first");
+  EXPECT_EQ(bytes_of("a.old-2"), "second");
+  EXPECT_EQ(bytes_of("a.old-3"), "third");
+}
+
+TEST_F(OlderFile, HasTheEndingOfThoseItBelongsTo) {
+  folder_.write("a", "rows");
+  keep_older(std::array{path("a"), path("b")});
+  folder_.write("a", "more rows");
+  folder_.write("b", "curves");
+  keep_older(std::array{path("a"), path("b")});
+  EXPECT_EQ(bytes_of("a.old"), "rows");
+  EXPECT_EQ(bytes_of("a.old-2"), "more rows");
+  EXPECT_EQ(bytes_of("b.old-2"), "curves");
+  EXPECT_FALSE(fs::exists(path("b.old")));
+}
+
+TEST_F(OlderFile, IsOneWithBytes) {
+  folder_.write("empty", "");
+  keep_older(std::array{path("empty"), path("nowhere"), folder_.path(), fs::path("/dev/null")});
+  EXPECT_TRUE(fs::exists(path("empty")));
+  EXPECT_FALSE(fs::exists(path("empty.old")));
+  EXPECT_TRUE(fs::exists(folder_.path()));
+}
+
+TEST_F(OlderFile, TakesNoNameOfALinkThatLeadsNowhere) {
+  fs::create_symlink("nowhere", path("a.old"));
+  folder_.write("a", "bytes");
+  keep_older(std::array{path("a")});
+  EXPECT_TRUE(fs::is_symlink(path("a.old")));
+  EXPECT_EQ(bytes_of("a.old-2"), "bytes");
 }
 
 } // namespace

@@ -1,16 +1,11 @@
-#include <mailgrad/tests/fuzz/fuzz_input.hpp>
-#include <mailgrad/tests/fuzz/targets.hpp>
-#include <mailgrad/tests/fuzz/whole_object.hpp>
-
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/graph/serial/graph_bytes.hpp>
 #include <mailgrad/graph/serial/graph_image.hpp>
 #include <mailgrad/graph/serial/serialised_model.hpp>
-
-#include <optional>
-#include <string>
-#include <vector>
+#include <mailgrad/tests/fuzz/fuzz_input.hpp>
+#include <mailgrad/tests/fuzz/targets.hpp>
+#include <mailgrad/tests/fuzz/whole_object.hpp>
 
 namespace mailgrad::fuzz {
 

@@ -41,12 +41,13 @@ inline training_options lively_options(const lab_case& c) {
 
 inline lab::virtual_run_options lab_delays(const lab_case& c) { return {c.workers}; }
 
-inline training_report run_in_lab(const lab_case& c, const training_options& options) {
-  lab::virtual_run run(small_model(), small_data(), options, lab_delays(c));
+inline training_report run_in_lab(const training_options& o, const lab::virtual_run_options& how) {
+  lab::virtual_run run(small_model(), small_data(), o, how);
   run.run();
   return run.report();
 }
-inline training_report run_in_lab(const lab_case& c) { return run_in_lab(c, lab_options(c)); }
+inline training_report run_in_lab(const lab_case& c) { return run_in_lab(lab_options(c), lab_delays(c)); }
+inline training_report run_lively(const lab_case& c) { return run_in_lab(lively_options(c), lab_delays(c)); }
 
 inline double updates_per_second(const training_report& r) {
   return static_cast<double>(r.updates) / r.wall_seconds;

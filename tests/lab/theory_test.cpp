@@ -3,16 +3,15 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <span>
-#include <vector>
 
 // The closed forms and recursions that experiments are compared with, against values that were computed
 // elsewhere, to the digits that are known of them.
 
 namespace mailgrad::lab {
 namespace {
+
+using ::testing::ElementsAre;
 
 constexpr double four_digits = 0.51e-4;
 constexpr double unstable = std::numeric_limits<double>::infinity();
@@ -39,22 +38,19 @@ TEST(FixedDelay, ShrinksJustBelowTheLimitAndGrowsJustAboveIt) {
 }
 
 TEST(FixedDelay, HasTheKnownBestSteps) {
-  struct best {
-    unsigned tau;
-    double step, radius;
-  };
-  for (const auto& [tau, step, radius] : {best{1, 0.2500, 0.5000},
-                                          {2, 0.1481, 0.6667},
-                                          {4, 0.0819, 0.8000},
-                                          {8, 0.0433, 0.8889},
-                                          {16, 0.0223, 0.9412}}) {
+  const auto is = [](unsigned tau, double step, double radius) {
     const best_rate found = best_of_fixed_delay(tau);
     EXPECT_NEAR(found.step, step, four_digits) << tau;
     EXPECT_NEAR(found.radius, radius, four_digits) << tau;
     for (const double other : {0.9, 1.1})
       EXPECT_GT(radius_of_fixed_delay(tau, other * found.step), found.radius) << tau;
     EXPECT_NEAR(radius_of_fixed_delay(tau, found.step), found.radius, 1e-4) << "a double root, " << tau;
-  }
+  };
+  is(1, 0.2500, 0.5000);
+  is(2, 0.1481, 0.6667);
+  is(4, 0.0819, 0.8000);
+  is(8, 0.0433, 0.8889);
+  is(16, 0.0223, 0.9412);
 }
 
 TEST(FixedDelay, HasTheKnownLimitsWithMomentum) {
@@ -159,35 +155,31 @@ TEST(MemorylessWorkers, HaveTheKnownMeanSquares) {
 /// The best explicit momentum falls with the workers and becomes negative. The known figures are the best of
 /// a grid of steps, so a finer search is at or below them.
 TEST(MemorylessWorkers, WantTheLessMomentumTheMoreTheyAre) {
-  struct best {
-    double workers, beta, radius, at_09;
-  };
-  for (const auto& [workers, beta, radius, at_09] : {best{1, 0.70, 0.8367, 0.9487},
-                                                     {2, 0.40, 0.9860, 0.9901},
-                                                     {4, 0.05, 0.9918, 0.9959},
-                                                     {8, -0.15, 0.9946, 0.9977},
-                                                     {16, -0.30, 0.9963, 0.9985}}) {
-    const auto at = [&, m = workers](double b) { return best_with_momentum(m, b, 100).radius; };
+  const auto want = [](double workers, double beta, double radius, double at_09) {
+    const auto at = [&](double b) { return best_with_momentum(workers, b, 100).radius; };
     EXPECT_NEAR(at(beta), radius, 1.1e-4) << workers;
     EXPECT_NEAR(at(0.9), at_09, 3e-4) << workers;
     for (const double other : {beta - 0.15, beta + 0.15})
       EXPECT_GT(at(other), at(beta)) << workers << ", " << other;
-  }
+  };
+  want(1, 0.70, 0.8367, 0.9487);
+  want(2, 0.40, 0.9860, 0.9901);
+  want(4, 0.05, 0.9918, 0.9959);
+  want(8, -0.15, 0.9946, 0.9977);
+  want(16, -0.30, 0.9963, 0.9985);
 }
 
 TEST(OrderStatistics, OfExponentialTimesAreAsKnown) {
-  struct row {
-    std::uint32_t m;
-    double largest, half, three_quarters, all_but_one;
-  };
-  for (const auto& [m, largest, half, three_quarters, all_but_one] : {row{4, 2.0833, 0.5833, 1.0833, 1.0833},
-                                                                      {16, 3.3807, 0.6629, 1.2974, 2.3807},
-                                                                      {64, 4.7439, 0.6854, 1.3632, 3.7439}}) {
+  const auto are = [](std::uint32_t m, double largest, double half, double three_quarters,
+                      double all_but_one) {
     EXPECT_NEAR(mean_of_kth_exponential(m, m), largest, four_digits);
     EXPECT_NEAR(mean_of_kth_exponential(m / 2, m), half, four_digits);
     EXPECT_NEAR(mean_of_kth_exponential(3 * m / 4, m), three_quarters, four_digits);
     EXPECT_NEAR(mean_of_kth_exponential(m - 1, m), all_but_one, four_digits);
-  }
+  };
+  are(4, 2.0833, 0.5833, 1.0833, 1.0833);
+  are(16, 3.3807, 0.6629, 1.2974, 2.3807);
+  are(64, 4.7439, 0.6854, 1.3632, 3.7439);
   const std::pair<std::uint32_t, double> async_over_sync[] = {{4, 8.3333}, {16, 54.0917}, {64, 303.609}};
   for (const auto& [m, ratio] : async_over_sync) EXPECT_NEAR(m * mean_of_kth_exponential(m, m), ratio, 6e-4);
 }
@@ -207,20 +199,16 @@ TEST(OrderStatistics, OfParetosTimesAreAsKnown) {
 }
 
 TEST(OrderStatistics, TellHowManyWorkersToWaitFor) {
-  struct row {
-    double shift;
-    std::uint32_t of_16, of_64, of_100;
+  const auto best = [](double shift) {
+    return std::vector{best_number_to_wait_for(16, shift), best_number_to_wait_for(64, shift),
+                       best_number_to_wait_for(100, shift)};
   };
-  for (const auto& [shift, of_16, of_64, of_100] : {row{0.5, 10, 37, 58},
-                                                    {1, 11, 44, 69},
-                                                    {2, 13, 50, 78},
-                                                    {5, 14, 57, 88},
-                                                    {10, 15, 60, 93},
-                                                    {20, 16, 62, 96}}) {
-    EXPECT_EQ(best_number_to_wait_for(16, shift), of_16) << shift;
-    EXPECT_EQ(best_number_to_wait_for(64, shift), of_64) << shift;
-    EXPECT_EQ(best_number_to_wait_for(100, shift), of_100) << shift;
-  }
+  EXPECT_THAT(best(0.5), ElementsAre(10, 37, 58));
+  EXPECT_THAT(best(1), ElementsAre(11, 44, 69));
+  EXPECT_THAT(best(2), ElementsAre(13, 50, 78));
+  EXPECT_THAT(best(5), ElementsAre(14, 57, 88));
+  EXPECT_THAT(best(10), ElementsAre(15, 60, 93));
+  EXPECT_THAT(best(20), ElementsAre(16, 62, 96));
   EXPECT_EQ(best_number_to_wait_for(100, 0), 1u);
   EXPECT_EQ(best_number_to_wait_for(100, 16.09), 95u);
   EXPECT_EQ(best_number_to_wait_for(100, 16.10), 96u);
@@ -250,18 +238,11 @@ TEST(OrderStatistics, HaveTheKnownDeviations) {
 
 /// The table of the handbook.
 TEST(StudentsQuantile, HasTheKnownValues) {
-  struct known {
-    unsigned freedom;
-    double beyond, t;
-  };
-  for (const auto& [freedom, beyond, t] : {known{1, 0.001, 636.619},
-                                           {2, 0.001, 31.599},
-                                           {3, 0.001, 12.924},
-                                           {7, 0.001, 5.408},
-                                           {10, 0.05, 2.228},
-                                           {15, 0.001, 4.073},
-                                           {120, 0.001, 3.373}})
-    EXPECT_NEAR(students_quantile(freedom, beyond), t, 0.0006) << freedom;
+  const std::pair<unsigned, double> beyond_a_thousandth[] = {{1, 636.619}, {2, 31.599}, {3, 12.924},
+                                                             {7, 5.408},   {15, 4.073}, {120, 3.373}};
+  for (const auto& [freedom, t] : beyond_a_thousandth)
+    EXPECT_NEAR(students_quantile(freedom, 0.001), t, 0.0006) << freedom;
+  EXPECT_NEAR(students_quantile(10, 0.05), 2.228, 0.0006);
   EXPECT_EQ(students_quantile(0, 0.001), unstable);
 }
 

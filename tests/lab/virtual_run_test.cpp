@@ -1,70 +1,126 @@
+#include <mailgrad/actors/run/run_crew.hpp>
+#include <mailgrad/actors/scheduler/stepping_system.hpp>
+#include <mailgrad/actors/training.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
+#include <mailgrad/engine/delays/delay_spec.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
+#include <mailgrad/engine/wire/wire_format.hpp>
+#include <mailgrad/engine/worker/delayed_runner.hpp>
+#include <mailgrad/lab/virtual_clock.hpp>
+#include <mailgrad/optim/policies/custom_policy.hpp>
 #include <mailgrad/tests/lab/lab_runs.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
-
-#include <mailgrad/actors/training.hpp>
-#include <mailgrad/engine/wire/wire_format.hpp>
+#include <mailgrad/tests/support/test_name.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
-#include <functional>
-#include <memory>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
+#include <map>
+#include <random>
 
-namespace mailgrad {
+namespace mailgrad::lab {
 namespace {
 
-using testing::lab_case;
-using testing::lab_delays;
-using testing::lab_options;
-using testing::lively_options;
-using testing::run_in_lab;
-using testing::small_data;
-using testing::small_model;
+using namespace ::testing;
+using namespace mailgrad::testing;
+using std::chrono::seconds;
 
-TEST(VirtualRun, TrainsInVirtualTime) {
-  const lab_case c{4, "constant:2", "async", 40};
-  const training_report r = run_in_lab(c, lively_options(c));
-  EXPECT_EQ(r.ended, "completed") << r.why;
-  EXPECT_EQ(r.steps, 40U);
-  EXPECT_EQ(r.updates, 40U);
-  EXPECT_EQ(r.workers, 4U);
-  EXPECT_DOUBLE_EQ(r.wall_seconds, 20);
-  EXPECT_TRUE(r.test_loss);
+class VirtualClock : public ::testing::Test {
+protected:
+  auto noted(int what) {
+    return [this, what] { told_.push_back(what); };
+  }
+  virtual_clock clock_;
+  std::vector<int> told_;
+};
+
+TEST_F(VirtualClock, JumpsFromEventToEvent) {
+  clock_.at(seconds{3}, noted(3));
+  clock_.at(seconds{1}, noted(1));
+  EXPECT_EQ(clock_.now(), instant{0});
+  for (const int due : {1, 3}) {
+    EXPECT_TRUE(clock_.next());
+    EXPECT_EQ(clock_.now(), seconds{due});
+  }
+  EXPECT_FALSE(clock_.next());
+  EXPECT_THAT(told_, ElementsAre(1, 3));
+}
+
+TEST_F(VirtualClock, NeverGoesBack) {
+  clock_.at(seconds{2}, [this] { clock_.at(seconds{1}, noted(1)); });
+  clock_.next();
+  EXPECT_TRUE(clock_.next());
+  EXPECT_EQ(clock_.now(), seconds{2});
+  EXPECT_THAT(told_, ElementsAre(1));
+}
+
+TEST_F(VirtualClock, ForgetsItsEvents) {
+  clock_.at(seconds{2}, noted(2));
+  EXPECT_EQ(clock_.waiting(), 1U);
+  clock_.clear();
+  EXPECT_FALSE(clock_.next());
+}
+
+TEST_F(VirtualClock, KeepsTheOrderOfThousandsOfEvents) {
+  std::mt19937_64 random(1);
+  std::vector<std::pair<instant, int>> asked;
+  std::vector<int> order;
+  int number = 0;
+  const std::function<void(int)> again = [&](int more) {
+    const instant when = clock_.now() + instant{static_cast<std::int64_t>(random() % 50)};
+    asked.emplace_back(when, number);
+    clock_.at(when, [&, more, n = number++] {
+      order.push_back(n);
+      for (int i = 0; more > 0 && i < 2; ++i) again(more - 1);
+    });
+  };
+  for (int i = 0; i < 40; ++i) again(6);
+  while (clock_.next()) continue;
+  std::ranges::sort(asked); // by moment, and by the order of asking
+  ASSERT_EQ(order.size(), asked.size());
+  for (std::size_t i = 0; i < order.size(); ++i) ASSERT_EQ(order[i], asked[i].second) << i;
+}
+
+TEST_F(VirtualClock, ForeseesTheEventsOfOwners) {
+  std::map<virtual_clock::owner, std::vector<std::size_t>> before; // how many events were before it
+  clock_.foresee([&](virtual_clock::owner whose, virtual_clock::foresight) {
+    before[whose].push_back(whose - told_.size());
+  });
+  for (int i = 0; i < 20; ++i) clock_.at(seconds{i}, static_cast<virtual_clock::owner>(i), noted(i));
+  clock_.at(seconds{30}, noted(30));
+  while (clock_.next()) continue;
+  EXPECT_THAT(before[12], ElementsAre(8, 5, 2));
+  EXPECT_THAT(before[19], ElementsAre(8, 5, 2));
+  EXPECT_THAT(before[3], ElementsAre(2)) << "it was among the first";
+  EXPECT_EQ(before.count(30), 0U) << "it is nobody's";
 }
 
 TEST(VirtualRun, IsRepeatedToTheBitByItsSeeds) {
   lab_case c{5, "lognormal:sigma=1", "ssp:2", 200};
-  const training_report first = run_in_lab(c, lively_options(c));
-  const training_report again = run_in_lab(c, lively_options(c));
+  const training_report first = run_lively(c), again = run_lively(c);
   EXPECT_EQ(first.parameters_sha256, again.parameters_sha256);
   EXPECT_EQ(first.wall_seconds, again.wall_seconds);
   EXPECT_EQ(first.staleness.buckets(), again.staleness.buckets());
   c.seed = 2;
-  const training_report other = run_in_lab(c, lively_options(c));
-  EXPECT_NE(first.parameters_sha256, other.parameters_sha256);
+  EXPECT_NE(first.parameters_sha256, run_lively(c).parameters_sha256);
 }
 
 /// The gradients of a run do not depend on whether somebody looks at its weights.
 TEST(VirtualRun, TestsItsWeightsOnTheWay) {
   for (const char* policy : {"async", "sync", "hogwild"}) {
     const lab_case c{4, "constant:2", policy, 40};
-    std::vector<lab::virtual_test> tests;
-    lab::virtual_run_options how = lab_delays(c);
-    how.test_every = 12;
-    how.on_test = [&](const lab::virtual_test& t) { tests.push_back(t); };
+    std::vector<virtual_test> tests;
     training_options o = lively_options(c);
     o.shards = 2;
-    lab::virtual_run run(small_model(), small_data(), o, how);
-    run.run();
-    EXPECT_EQ(run.report().parameters_sha256, run_in_lab(c, o).parameters_sha256) << policy;
+    const std::string unseen = run_in_lab(o, lab_delays(c)).parameters_sha256;
+    virtual_run_options how = lab_delays(c);
+    how.test_every = 12;
+    how.on_test = [&](const virtual_test& t) { tests.push_back(t); };
+    EXPECT_EQ(run_in_lab(o, how).parameters_sha256, unseen) << policy;
     ASSERT_EQ(tests.size(), 3U) << policy;
     EXPECT_EQ(tests[1].steps, 24U);
-    EXPECT_EQ(tests[1].time, std::chrono::seconds{12});
+    EXPECT_EQ(tests[1].time, seconds{12});
     EXPECT_EQ(tests[1].updates, std::string(policy) == "sync" ? 6U : 24U) << policy;
     EXPECT_LT(tests[2].result.loss, tests[0].result.loss) << policy;
     EXPECT_TRUE(tests[1].train_loss && tests[1].result.accuracy) << policy;
@@ -72,11 +128,10 @@ TEST(VirtualRun, TestsItsWeightsOnTheWay) {
 }
 
 TEST(VirtualRun, IsPlannedWithoutBeingRun) {
-  const lab_case c{4, "constant:2", "async", 40};
-  EXPECT_EQ(lab::virtual_run::plan(small_model(), small_data(), lab_options(c), lab_delays(c)), 40U);
-  lab_case wrong = c;
-  wrong.delays = "gama";
-  EXPECT_THROW(lab::virtual_run::plan(small_model(), small_data(), lab_options(wrong), lab_delays(wrong)),
+  lab_case c{4, "constant:2", "async", 40};
+  EXPECT_EQ(virtual_run::plan(small_model(), small_data(), lab_options(c), lab_delays(c)), 40U);
+  c.delays = "gama";
+  EXPECT_THROW(virtual_run::plan(small_model(), small_data(), lab_options(c), lab_delays(c)),
                std::invalid_argument);
 }
 
@@ -87,17 +142,15 @@ TEST(VirtualRun, MakesTheWeightsOfARealRun) {
     training_options real = lively_options(c);
     real.devices = {{device_kind::cpu, 0}};
     real.delays.clear();
-    const training_report trained = train(small_model(), small_data(), real);
-    EXPECT_EQ(run_in_lab(c, lively_options(c)).parameters_sha256, trained.parameters_sha256) << policy;
+    EXPECT_EQ(run_lively(c).parameters_sha256, train(small_model(), small_data(), real).parameters_sha256)
+        << policy;
   }
 }
 
 /// Under the barrier, delays change the time alone.
 TEST(VirtualRun, MakesTheSameWeightsUnderABarrierWhateverTheDelays) {
-  const lab_case even{3, "constant:1", "sync", 60};
-  const lab_case uneven{3, "list:1,5,2", "sync", 60};
-  const training_report one = run_in_lab(even, lively_options(even));
-  const training_report other = run_in_lab(uneven, lively_options(uneven));
+  const training_report one = run_lively({3, "constant:1", "sync", 60});
+  const training_report other = run_lively({3, "list:1,5,2", "sync", 60});
   EXPECT_EQ(one.parameters_sha256, other.parameters_sha256);
   EXPECT_DOUBLE_EQ(one.wall_seconds, 20);
   EXPECT_DOUBLE_EQ(other.wall_seconds, 100);
@@ -112,22 +165,19 @@ TEST(VirtualRun, BalancesTheLedgerUnderEveryPolicy) {
     const lab_case c{4, "exp:mean=i", policy, 300};
     training_options o = lively_options(c);
     o.shards = std::string_view(policy) == "hogwild" ? 1 : 3;
-    const training_report r = run_in_lab(c, o);
+    const training_report r = run_in_lab(o, lab_delays(c));
     EXPECT_EQ(r.ended, "completed") << policy << ": " << r.why;
     EXPECT_TRUE(r.ledger.balances()) << policy << ": " << to_string(r.ledger);
     EXPECT_EQ(r.steps, 300U) << policy;
-    EXPECT_EQ(r.parameters_sha256, run_in_lab(c, o).parameters_sha256) << policy;
+    EXPECT_EQ(r.parameters_sha256, run_in_lab(o, lab_delays(c)).parameters_sha256) << policy;
   }
 }
 
 /// The fastest of four workers is four times as fast as the slowest.
 TEST(VirtualRun, LearnsWhereEachWorkerWeighsAlike) {
-  for (const char* policy : {"malenia:4", "malenia:8", "ringleader"}) {
-    const lab_case c{4, "exp:mean=i", policy, 2000};
-    const training_report r = run_in_lab(c, lively_options(c));
-    ASSERT_TRUE(r.test_accuracy) << policy;
-    EXPECT_GT(*r.test_accuracy, 0.7) << policy << ": a third is guessing";
-  }
+  for (const char* policy : {"malenia:4", "malenia:8", "ringleader"})
+    EXPECT_GT(run_lively({4, "exp:mean=i", policy, 2000}).test_accuracy.value_or(0), 0.7)
+        << policy << ": a third is guessing";
 }
 
 struct skipping_run {
@@ -135,30 +185,31 @@ struct skipping_run {
   std::uint64_t computed = 0;
 };
 
-skipping_run run_with(const training_options& o, const lab::virtual_run_options& how) {
-  lab::virtual_run run(small_model(), small_data(), o, how);
+skipping_run run_with(const training_options& o, const virtual_run_options& how) {
+  virtual_run run(small_model(), small_data(), o, how);
   run.run();
   return {run.report(), run.computed()};
 }
 
 /// Runs with and without skipping, and compares all that does not tell of losses.
-skipping_run expect_same_if_skipped(const training_options& o, lab::virtual_run_options how,
+skipping_run expect_same_if_skipped(const training_options& o, virtual_run_options how,
                                     const std::string& what) {
+  SCOPED_TRACE(what);
   const skipping_run skipped = run_with(o, how);
   how.computes_discarded = true;
   const skipping_run whole = run_with(o, how);
   const training_report &a = skipped.report, &b = whole.report;
-  EXPECT_EQ(a.ended, "completed") << what << ": " << a.why;
-  EXPECT_EQ(a.parameters_sha256, b.parameters_sha256) << what;
-  EXPECT_EQ(to_string(a.ledger), to_string(b.ledger)) << what;
-  EXPECT_EQ(a.staleness.buckets(), b.staleness.buckets()) << what;
-  EXPECT_EQ(a.discarded_staleness.buckets(), b.discarded_staleness.buckets()) << what;
-  EXPECT_EQ(a.gradient_cosine.count(), b.gradient_cosine.count()) << what;
-  EXPECT_EQ(a.gradient_cosine.mean(), b.gradient_cosine.mean()) << what;
-  EXPECT_EQ(a.weight_gap.mean(), b.weight_gap.mean()) << what;
-  EXPECT_EQ(a.wall_seconds, b.wall_seconds) << what;
-  EXPECT_EQ(a.samples, b.samples) << what;
-  EXPECT_EQ(whole.computed, b.steps + b.gradient_cosine.count()) << what;
+  EXPECT_EQ(a.ended, "completed") << a.why;
+  EXPECT_EQ(a.parameters_sha256, b.parameters_sha256);
+  EXPECT_EQ(to_string(a.ledger), to_string(b.ledger));
+  EXPECT_EQ(a.staleness.buckets(), b.staleness.buckets());
+  EXPECT_EQ(a.discarded_staleness.buckets(), b.discarded_staleness.buckets());
+  EXPECT_EQ(a.gradient_cosine.count(), b.gradient_cosine.count());
+  EXPECT_EQ(a.gradient_cosine.mean(), b.gradient_cosine.mean());
+  EXPECT_EQ(a.weight_gap.mean(), b.weight_gap.mean());
+  EXPECT_EQ(a.wall_seconds, b.wall_seconds);
+  EXPECT_EQ(a.samples, b.samples);
+  EXPECT_EQ(whole.computed, b.steps + b.gradient_cosine.count());
   return skipped;
 }
 
@@ -184,75 +235,50 @@ TEST(VirtualRun, ComputesNoGradientThatIsDiscarded) {
 /// Whoever looks at gradients sees those that count, and no others.
 TEST(VirtualRun, SkipsGradientsWhateverElseReadsThem) {
   const lab_case c{4, "exp:mean=i", "ringmaster:2", 300};
-  const auto with = [&](const std::string& what, const std::function<void(training_options&)>& change,
-                        lab::virtual_run_options how) {
+  const auto skips = [&](const std::string& what, const auto& change) {
     training_options o = lively_options(c);
-    change(o);
+    virtual_run_options how = lab_delays(c);
+    change(o, how);
     const skipping_run r = expect_same_if_skipped(o, std::move(how), what);
     EXPECT_GT(r.report.ledger.discarded_in_all(), 0U) << what;
     return r.computed < r.report.steps;
   };
-  const auto nothing = [](training_options&) {};
-  EXPECT_TRUE(with(
-      "clipped", [](auto& o) { o.optimizer.clip_norm = 0.5; }, lab_delays(c)));
-  EXPECT_TRUE(with(
-      "sampled", [](auto& o) { o.sample_gap = 3; }, lab_delays(c)));
-  for (const char* cure : {"inverse", "dana-zero:0.9", "gap-aware", "dc-asgd:0.1", "delay-feedback:0.5"})
-    EXPECT_TRUE(with(
-        cure,
-        [&](auto& o) {
-          o.cure = cure;
-          o.optimizer =
-              parse_optimizer(std::string(cure) == "dana-zero:0.9" ? "sgd" : "momentum:momentum=0.9");
-          o.optimizer.learning_rate = 0.05;
-        },
-        lab_delays(c)))
-        << cure;
-  lab::virtual_run_options how = lab_delays(c);
-  how.local_samples = true;
-  EXPECT_TRUE(with("own samples", nothing, how));
-  how = lab_delays(c);
-  how.links = {"0.1*i", "1e5"};
-  EXPECT_TRUE(with("links", nothing, how));
-  for (const bool feedback : {true, false}) {
-    how = lab_delays(c);
-    how.wire = {parse_wire_format("top-k:0.2"), feedback};
-    EXPECT_FALSE(with("a lossy wire, which reads all that it sends", nothing, how));
-  }
-  EXPECT_FALSE(with(
-      "local steps, which read their gradients", [](auto& o) { o.local_steps = 2; }, lab_delays(c)));
+  EXPECT_TRUE(skips("clipped", [](auto& o, auto&) { o.optimizer.clip_norm = 0.5; }));
+  EXPECT_TRUE(skips("sampled", [](auto& o, auto&) { o.sample_gap = 3; }));
+  for (const std::string cure :
+       {"inverse", "dana-zero:0.9", "gap-aware", "dc-asgd:0.1", "delay-feedback:0.5"})
+    EXPECT_TRUE(skips(cure, [&](auto& o, auto&) {
+      o.cure = cure;
+      o.optimizer = parse_optimizer(cure == "dana-zero:0.9" ? "sgd" : "momentum:momentum=0.9");
+      o.optimizer.learning_rate = 0.05;
+    })) << cure;
+  EXPECT_TRUE(skips("own samples", [](auto&, auto& how) { how.local_samples = true; }));
+  EXPECT_TRUE(skips("links", [](auto&, auto& how) { how.links = {"0.1*i", "1e5"}; }));
+  for (const bool feedback : {true, false})
+    EXPECT_FALSE(skips("a lossy wire, which reads all that it sends", [&](auto&, auto& how) {
+      how.wire = {parse_wire_format("top-k:0.2"), feedback};
+    }));
+  EXPECT_FALSE(skips("local steps, which read their gradients", [](auto& o, auto&) { o.local_steps = 2; }));
 }
 
 TEST(VirtualRun, TrainsWithLocalStepsCuresAndSampledGaps) {
   const lab_case c{4, "exp", "async", 120};
-  training_options local = lively_options(c);
-  local.local_steps = 3;
-  const training_report r = run_in_lab(c, local);
-  EXPECT_GE(r.updates, 40U);
-  EXPECT_LE(r.updates, 44U) << "the last of each worker may be of fewer steps";
-  training_options cured = lively_options(c);
-  cured.cure = "inverse";
-  EXPECT_TRUE(run_in_lab(c, cured).mean_step_factor);
-  training_options sampled = lively_options(c);
-  sampled.sample_gap = 10;
-  EXPECT_GT(run_in_lab(c, sampled).gradient_cosine.count(), 0U);
-}
-
-TEST(VirtualRun, TellsItsTimeline) {
-  const lab_case c{2, "constant:1", "sync", 4};
-  training_options o = lively_options(c);
-  o.trace_events = 100;
-  lab::virtual_run run(small_model(), small_data(), o, lab_delays(c));
-  run.run();
-  run.report();
-  EXPECT_GE(run.trace().tracks.size(), 4U);
+  const auto run = [&](const auto& change) {
+    training_options o = lively_options(c);
+    change(o);
+    return run_in_lab(o, lab_delays(c));
+  };
+  EXPECT_THAT(run([](auto& o) { o.local_steps = 3; }).updates, AllOf(Ge(40U), Le(44U)))
+      << "the last of each worker may be of fewer steps";
+  EXPECT_TRUE(run([](auto& o) { o.cure = "inverse"; }).mean_step_factor);
+  EXPECT_GT(run([](auto& o) { o.sample_gap = 10; }).gradient_cosine.count(), 0U);
 }
 
 TEST(VirtualRun, CanBeStopped) {
   const lab_case c{3, "exp", "async", 1'000'000};
-  lab::virtual_run_options lab = lab_delays(c);
-  lab.stop = [] { return true; };
-  lab::virtual_run run(small_model(), small_data(), lab_options(c), lab);
+  virtual_run_options how = lab_delays(c);
+  how.stop = [] { return true; };
+  virtual_run run(small_model(), small_data(), lab_options(c), how);
   EXPECT_EQ(run.total_steps(), 1'000'000U);
   run.run();
   const training_report r = run.report();
@@ -263,7 +289,7 @@ TEST(VirtualRun, CanBeStopped) {
 
 TEST(VirtualRun, CanBeGivenUpBeforeItsEnd) {
   const lab_case c{3, "exp", "async", 100};
-  const lab::virtual_run run(small_model(), small_data(), lab_options(c), lab_delays(c));
+  const virtual_run run(small_model(), small_data(), lab_options(c), lab_delays(c));
 }
 
 /// Workers that take turns: each reads what the step before has made, and its own step is in the next.
@@ -271,16 +297,15 @@ TEST(VirtualRun, ShowsWhatWorkersRead) {
   const lab_case c{3, "constant:2", "async", 9};
   std::vector<std::pair<std::uint32_t, double>> reads;
   std::vector<float> first, last;
-  lab::virtual_run_options lab = lab_delays(c);
-  lab.on_read = [&](rank worker, instant when, std::span<const float> weights) {
+  virtual_run_options how = lab_delays(c);
+  how.on_read = [&](rank worker, instant when, std::span<const float> weights) {
     reads.emplace_back(worker.value, in_seconds(when));
     (reads.size() == 1 ? first : last).assign(weights.begin(), weights.end());
   };
-  lab::virtual_run run(small_model(), small_data(), lively_options(c), lab);
+  virtual_run run(small_model(), small_data(), lively_options(c), how);
   run.run();
-  using read = std::pair<std::uint32_t, double>;
-  EXPECT_THAT(reads, ::testing::ElementsAre(read{0, 0}, read{1, 0}, read{2, 0}, read{0, 2}, read{1, 2},
-                                            read{2, 2}, read{0, 4}, read{1, 4}, read{2, 4}));
+  EXPECT_THAT(reads, ElementsAre(Pair(0, 0), Pair(1, 0), Pair(2, 0), Pair(0, 2), Pair(1, 2), Pair(2, 2),
+                                 Pair(0, 4), Pair(1, 4), Pair(2, 4)));
   EXPECT_EQ(first.size(), run.layout().size());
   EXPECT_NE(first, last);
   EXPECT_NE(last, std::vector<float>(run.parameters().begin(), run.parameters().end()));
@@ -294,60 +319,302 @@ TEST(VirtualRun, GivesEachWorkerSamplesOfItsOwn) {
                                               "two",
                                               {}});
   training_options o = lab_options({2, "list:1,3", "async", 4'000});
-  o.optimizer = testing::sgd(0.01);
-  lab::virtual_run_options lab{2};
-  lab.local_samples = true;
-  lab::virtual_run run(find_model("quadratic:dimension=1"), data, o, lab);
+  o.optimizer = sgd(0.01);
+  virtual_run_options how{2};
+  how.local_samples = true;
+  virtual_run run(find_model("quadratic:dimension=1"), data, o, how);
   run.run();
   EXPECT_NEAR(run.parameters()[0], (2 + 6 / 3.0) / (1 + 1 / 3.0), 0.05) << "the faster one has three votes";
-  lab.workers = 3;
+  how.workers = 3;
   o.delays = "exp";
-  EXPECT_THAT([&] { lab::virtual_run(find_model("quadratic"), data, o, lab); },
-              ::testing::ThrowsMessage<std::invalid_argument>(::testing::HasSubstr("too few")));
+  EXPECT_THAT([&] { virtual_run(find_model("quadratic"), data, o, how); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("too few")));
 }
 
 TEST(VirtualRun, RefusesWhatMakesNoSenseInVirtualTime) {
-  const auto with = [](const std::function<void(training_options&)>& change) {
-    return [change] {
-      const lab_case c{2, "exp", "async", 10};
-      training_options o = lab_options(c);
-      change(o);
-      run_in_lab(c, o);
-    };
+  const auto refuses = [](const lab_case& c, const char* why, const auto& change) {
+    training_options o = lab_options(c);
+    virtual_run_options how = lab_delays(c);
+    change(o, how);
+    expect_refused({why, [&] { run_in_lab(o, how); }, why});
   };
-  testing::expect_refused({
-      {"no worker", [] { run_in_lab({0}); }, "lab: a run in virtual time needs a worker"},
-      {"delays",
-       [] {
-         run_in_lab({2, "gama"});
-       },
-       "delays 'gama' are unknown; did you mean 'gamma'?"},
-      {"policy",
-       [] {
-         run_in_lab({2, "exp", "backup:2"});
-       },
-       "policy 'backup:2'"},
-      {"a recording", with([](auto& o) { o.record = "run.rec"; }), "is repeated by its seeds"},
-      {"checkpoints", with([](auto& o) { o.checkpoints.folder = "here"; }), "keeps no checkpoints"},
-      {"metrics", with([](auto& o) { o.metrics = "m.jsonl"; }), "writes no files while it goes on"},
-      {"tests", with([](auto& o) { o.patience = 3; }), "tests its weights at its end only"},
-      {"slots", with([](auto& o) { o.slots = 3; }), "has all its workers from the start"},
-      {"a card", with([](auto& o) {
-         o.parameters = {{device_kind::cuda, 0}};
-       }),
-       "on the host"},
-      {"reads of several shards",
-       [] {
-         training_options o = lab_options({2, "exp", "async", 10});
-         o.shards = 2;
-         lab::virtual_run_options lab{2};
-         lab.on_read = [](rank, instant, std::span<const float>) {};
-         lab::virtual_run(small_model(), small_data(), o, lab);
-       },
-       "one shard only"},
-      {"sums", with([](auto& o) { o.all_reduce = true; }), "has no ranks of MPI"},
+  const auto nothing = [](auto&, auto&) {};
+  refuses({0}, "lab: a run in virtual time needs a worker", nothing);
+  refuses({2, "gama"}, "delays 'gama' are unknown; did you mean 'gamma'?", nothing);
+  refuses({2, "exp", "backup:2"}, "policy 'backup:2'", nothing);
+  refuses({}, "is repeated by its seeds", [](auto& o, auto&) { o.record = "run.rec"; });
+  refuses({}, "keeps no checkpoints", [](auto& o, auto&) { o.checkpoints.folder = "here"; });
+  refuses({}, "writes no files while it goes on", [](auto& o, auto&) { o.metrics = "m.jsonl"; });
+  refuses({}, "tests its weights at its end only", [](auto& o, auto&) { o.patience = 3; });
+  refuses({}, "has all its workers from the start", [](auto& o, auto&) { o.slots = 3; });
+  refuses({}, "on the host", [](auto& o, auto&) { o.parameters.assign(1, {device_kind::cuda, 0}); });
+  refuses({}, "one shard only", [](auto& o, auto& how) {
+    o.shards = 2;
+    how.on_read = [](rank, instant, std::span<const float>) {};
   });
+  refuses({}, "has no ranks of MPI", [](auto& o, auto&) { o.all_reduce = true; });
 }
 
+// Workers that are interrupted by the update that makes their gradient too stale.
+
+training_report run_interrupted(const lab_case& c) {
+  virtual_run_options how = lab_delays(c);
+  how.interrupts = true;
+  return run_in_lab(lab_options(c), how);
+}
+
+class LateSteps : public ::testing::Test {
+protected:
+  /// Begins a step of a worker.
+  void begin(std::uint32_t worker, int due) {
+    timers_[worker]->at(instant{due}, [this, worker] { ended_.emplace_back(worker, clock_->now()); });
+  }
+  const std::shared_ptr<virtual_clock> clock_ = std::make_shared<virtual_clock>();
+  std::vector<std::shared_ptr<step_timer>> timers_;
+  std::vector<std::pair<std::uint32_t, instant>> ended_;
+};
+
+TEST_F(LateSteps, EndWithTheUpdateThatMakesThemLate) {
+  late_steps steps(clock_, 1);
+  timers_ = {steps.timer_of({0}), steps.timer_of({1})};
+  begin(0, 10);
+  begin(1, 11);
+  EXPECT_EQ(steps.end(0), 0U) << "both have read version 0";
+  EXPECT_EQ(steps.end(1), 0U) << "a gradient that is one version old counts";
+  EXPECT_TRUE(clock_->next());
+  EXPECT_EQ(steps.end(2), 1U);
+  EXPECT_EQ(steps.end(3), 0U) << "none is under way";
+  EXPECT_TRUE(clock_->next()) << "when it would have ended";
+  EXPECT_THAT(ended_, ElementsAre(Pair(0, instant{10}), Pair(1, instant{10})));
+  EXPECT_EQ(steps.passed(), 1U);
+}
+
+/// The events of interrupted steps serve the later ones, so they do not add up.
+TEST_F(LateSteps, LeaveFewEventsInTheClock) {
+  late_steps steps(clock_, 0);
+  timers_ = {steps.timer_of({0})};
+  std::uint64_t version = 0;
+  for (int step = 0; step < 1000; ++step) {
+    begin(0, 1000 + step);
+    steps.end(version);
+    if (step < 999) steps.end(++version);
+  }
+  EXPECT_EQ(clock_->waiting(), 1U);
+  while (clock_->next()) continue;
+  ASSERT_EQ(ended_.size(), 1000U);
+  EXPECT_EQ(ended_[998].second, instant{0}) << "interrupted";
+  EXPECT_EQ(ended_[999].second, instant{1999}) << "when it is due";
+  EXPECT_EQ(steps.passed(), 1U);
+}
+
+/// A step that is shorter than what is left of the one before needs an event of its own.
+TEST_F(LateSteps, EndWhenTheyAreDueBeforeAnEventThatIsLeft) {
+  late_steps steps(clock_, 0);
+  timers_ = {steps.timer_of({0})};
+  begin(0, 100);
+  steps.end(0);
+  steps.end(1);
+  begin(0, 10);
+  steps.end(1);
+  ASSERT_TRUE(clock_->next());
+  begin(0, 200);
+  steps.end(1);
+  while (clock_->next()) continue;
+  EXPECT_THAT(ended_, ElementsAre(Pair(0, instant{0}), Pair(0, instant{10}), Pair(0, instant{200})));
+}
+
+/// Every gradient is an update if it is fresh, and else is dropped.
+class fresh_or_dropped : public policy {
+public:
+  static constexpr std::string_view policy_name = "fresh-or-dropped";
+  std::string_view name() const noexcept override { return policy_name; }
+  bool shards_agree() const noexcept override { return true; }
+  std::optional<std::uint64_t> most_stale() const noexcept override { return 0; }
+  void join(rank) override {}
+  void leave(rank) override {}
+  decision judge(const gradient_stamp& g) override {
+    if (g.version_now != g.version_read) return {verdict::discard, "not fresh"};
+    return {verdict::apply};
+  }
+  bool batch_complete() const override { return false; }
+  void batch_applied() override {}
+  bool may_start(rank) const override { return true; }
+  void keep(archive& a) override { a.version(1); }
+};
+
+class fresh_in_rounds final : public fresh_or_dropped {
+public:
+  static constexpr std::string_view policy_name = "fresh-in-rounds";
+  std::string_view name() const noexcept override { return policy_name; }
+  bool has_rounds() const noexcept override { return true; }
+};
+
+/// Worker 1 takes three seconds and worker 0 one, so that worker 1 never ends a step of its own.
+TEST_F(LateSteps, BeginAnewFromTheNewWeights) {
+  for (const std::string& policy : {std::string("backup:1"), custom_policy<fresh_or_dropped>()}) {
+    const training_report r = run_interrupted({2, "list:1,3", policy, 200});
+    EXPECT_EQ(r.updates, 100U) << policy;
+    EXPECT_EQ(r.ledger.discarded_in_all(), 100U) << policy;
+    EXPECT_NEAR(r.wall_seconds, 100, 1e-6) << policy;
+    EXPECT_TRUE(r.delays->interrupts) << policy;
+  }
+}
+
+/// Without interruptions worker 1 ends the steps that it began, and its gradients are discarded.
+TEST_F(LateSteps, EndLaterWithoutInterruptions) {
+  const training_report r = run_in_lab({2, "list:1,3", "backup:1", 200});
+  EXPECT_NEAR(static_cast<double>(r.ledger.discarded_in_all()) / static_cast<double>(r.steps), 0.25, 0.02);
+  EXPECT_FALSE(r.delays->interrupts);
+}
+
+/// Ringmaster with a threshold of R lets a gradient be R - 1 versions old, and interrupts it with the next
+/// one.
+TEST_F(LateSteps, MayBeAsOldAsRingmasterSays) {
+  const training_report r = run_interrupted({2, "list:1,2", "ringmaster:3", 300});
+  EXPECT_EQ(r.staleness.max(), 2U) << "of worker 1, while worker 0 makes two updates";
+  EXPECT_EQ(r.ledger.discarded_in_all(), 0U);
+  EXPECT_GT(run_interrupted({2, "list:1,2", "ringmaster:2", 300}).ledger.discarded_in_all(), 50U);
+}
+
+/// The mean of the fourth of eight times, and of the first four gradients of any workers.
+///
+/// Source  Dutta et al., AISTATS 2018: K-sync and K-batch-sync; two of the figures are a simulation of
+///         others.
+TEST_F(LateSteps, GiveTheKnownTimesOfUpdates) {
+  const auto takes = [](const char* delays, const char* policy, double expected, double share) {
+    EXPECT_NEAR(seconds_per_update(run_interrupted({8, delays, policy, 80'000})), expected, share * expected)
+        << policy << " with " << delays;
+  };
+  takes("exp", "backup:4", 0.634524, 0.02);
+  takes("shifted-exp:shift=1,mean=1", "backup:4", 1.634524, 0.015);
+  takes("gamma:cv=0.1", "backup:4", 0.982, 0.005);
+  takes("exp", "k-batch-sync:4", 0.5, 0.02);
+  takes("shifted-exp:shift=1,mean=1", "k-batch-sync:4", 1.63, 0.015);
+}
+
+/// The same twice, and with tests in mid-run. Each multiple that an event passes is followed by one test.
+TEST_F(LateSteps, AreTheSameEachTime) {
+  const lab_case c{6, "exp", "rennala:3", 240};
+  std::vector<std::string> weights;
+  std::vector<std::uint64_t> multiples;
+  for (const std::uint64_t every : {0U, 50U}) {
+    virtual_run_options how = lab_delays(c);
+    how.interrupts = true;
+    how.test_every = every;
+    how.on_test = [&](const virtual_test& t) { multiples.push_back(t.steps / 50); };
+    virtual_run run(small_model(), small_data(), lively_options(c), how);
+    run.run();
+    weights.push_back(run.report().parameters_sha256);
+    EXPECT_EQ(run.report().steps, 240U);
+    EXPECT_LT(run.computed(), 240U);
+    EXPECT_LE(run.events(), 240U + 6U);
+  }
+  EXPECT_THAT(multiples, ElementsAre(1U, 2U, 3U, 4U)) << "of the second run alone";
+  EXPECT_EQ(weights[0], weights[1]);
+}
+
+TEST_F(LateSteps, AreRefusedWhereNothingIsLate) {
+  const auto refuses = [](const std::string& policy, const char* why, const auto& change) {
+    const lab_case c{4, "exp", policy, 40};
+    virtual_run_options how = lab_delays(c);
+    how.interrupts = true;
+    training_options o = lab_options(c);
+    change(o, how);
+    expect_refused({why, [&] { virtual_run::plan(small_model(), small_data(), o, how); }, why});
+  };
+  const auto nothing = [](auto&, auto&) {};
+  refuses("async", "under async, which discards no gradient as too stale", nothing);
+  refuses("hogwild", "under hogwild", nothing);
+  refuses("backup:1, async@20", "switches its policy", nothing);
+  refuses(custom_policy<fresh_in_rounds>(), "its old weights again", nothing);
+  refuses("backup:1", "several shards", [](auto& o, auto&) { o.shards = 2; });
+  refuses("backup:1", "latency", [](auto&, auto& how) { how.links.latency = "1"; });
+  refuses("backup:1", "sample-gap", [](auto& o, auto&) { o.sample_gap = 5; });
+  refuses("backup:1", "local steps", [](auto& o, auto&) { o.local_steps = 2; });
+  refuses("backup:1", "lossy wire", [](auto&, auto& how) { how.wire.format = parse_wire_format("1-bit"); });
+  refuses("backup:1", "gradients that are discarded are computed",
+          [](auto&, auto& how) { how.computes_discarded = true; });
+}
+
+// What slows real workers down, on a clock that computing and messages do not move, against simulated
+// workers: the same moments, and so the same run to the bit. What a real run has besides, bench/twin
+// measures.
+
+/// Real workers, each with a program of its own, whose steps idle as `train --delays` lets them.
+class delayed_run {
+public:
+  explicit delayed_run(const lab_case& c)
+      : plan_(plan_run(small_model(), small_data(), virtual_options(lab_options(c), c.workers))),
+        law_(c.delays, c.workers), seed_(c.seed) {
+    plan_.update_helpers = 0;
+    run_crew_options options{clock_};
+    options.coordinator_has_thread = false;
+    options.on_end = [this](run_outcome outcome) {
+      outcome_ = std::move(outcome);
+      ended_ = clock_->now();
+    };
+    options.runner = [this](rank worker, std::shared_ptr<step_runner> own) -> std::shared_ptr<step_runner> {
+      return std::make_shared<delayed_runner>(
+          std::move(own), step_delays{law_.law_of(worker, seed_), clock_, clock_, instant{0}});
+    };
+    crew_.emplace(system_.actors(), plan_, std::move(options));
+  }
+  /// Events hold actors, which must be gone before their system.
+  ~delayed_run() {
+    crew_->give_up();
+    system_.run();
+    clock_->clear();
+    crew_.reset();
+    system_.run();
+  }
+  delayed_run(const delayed_run&) = delete;
+  delayed_run& operator=(const delayed_run&) = delete;
+
+  training_report run() {
+    system_.run();
+    while (!outcome_ && clock_->next()) system_.run();
+    return report_of(outcome_.value());
+  }
+  std::vector<float> weights() const { return joined_weights(*outcome_, *plan_.layout).value(); }
+  instant ended() const { return ended_; }
+
+private:
+  run_plan plan_;
+  const delay_spec law_;
+  const std::uint64_t seed_;
+  const std::shared_ptr<virtual_clock> clock_ = std::make_shared<virtual_clock>();
+  std::optional<run_outcome> outcome_;
+  instant ended_{0};
+  stepping_system system_;
+  std::optional<run_crew> crew_;
+};
+
+class DelayedTwin : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(DelayedTwin, IsTheVirtualRunToTheBit) {
+  for (const char* law : {"exp:mean=0.5*i", "gamma:cv=0.3", "slowdown:p=0.1,factor=10"}) {
+    SCOPED_TRACE(law);
+    const lab_case c{4, law, GetParam(), 200, 7};
+    delayed_run real(c);
+    const training_report was = real.run();
+    virtual_run simulated(small_model(), small_data(), lab_options(c), lab_delays(c));
+    simulated.run();
+    const training_report is = simulated.report();
+    EXPECT_EQ(was.staleness.buckets(), is.staleness.buckets());
+    EXPECT_EQ(was.ledger, is.ledger);
+    EXPECT_EQ(was.updates, is.updates);
+    EXPECT_EQ(was.waits.barrier, is.waits.barrier);
+    EXPECT_EQ(was.waits.bound, is.waits.bound);
+    EXPECT_EQ(in_seconds(real.ended()), is.wall_seconds);
+    EXPECT_TRUE(std::ranges::equal(real.weights(), simulated.parameters()));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryPolicy, DelayedTwin,
+                         Values("async", "sync", "ssp:1", "dssp:1,4", "backup:1", "k-async:2",
+                                "k-batch-async:3", "queue:2,3", "k-batch-sync:2", "rennala:3", "ringmaster:3",
+                                "malenia:5", "ringleader", "async, sync@60, ssp:2@120"),
+                         [](const auto& policy) { return test_name(policy.param); });
+
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::lab

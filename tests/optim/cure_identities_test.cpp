@@ -1,6 +1,6 @@
+#include <mailgrad/optim/cures/cure_spec.hpp>
+#include <mailgrad/tests/optim/cure_oracles.hpp>
 #include <mailgrad/tests/optim/virtual_trainer.hpp>
-
-#include <mailgrad/optim/cures/delay_compensation.hpp>
 
 #include <gtest/gtest.h>
 
@@ -12,6 +12,10 @@ namespace {
 
 using testing::virtual_trainer;
 using testing::virtual_training;
+using testing::oracle::every_cure;
+using testing::oracle::late_gradient;
+using testing::oracle::vec;
+
 using float_vec = std::vector<float>;
 
 /// Of the sum of h_k x_k^2 / 2, with curvatures from 1 to 0.01, and noise.
@@ -39,34 +43,13 @@ TEST(CureIdentities, OneWorkerTrainsAsWithoutACure) {
 
 // X18
 TEST(CureIdentities, DelayCompensationOfNothingIsAsynchronousSgd) {
-  EXPECT_EQ(trained({.cure = "dc-asgd:0"}), trained({}));
-  EXPECT_EQ(trained({.cure = "dc-asgd-a:0"}), trained({}));
+  for (const char* nothing : {"dc-asgd:0", "dc-asgd-a:0"}) EXPECT_EQ(trained({.cure = nothing}), trained({}));
   EXPECT_NE(trained({.cure = "dc-asgd:2"}), trained({}));
 }
 
 TEST(CureIdentities, DelayFeedbackOfNothingIsAsynchronousSgd) {
   EXPECT_EQ(trained({.cure = "delay-feedback:0"}), trained({}));
   EXPECT_NE(trained({.cure = "delay-feedback"}), trained({}));
-}
-
-// X18: where lambda g^2 is the curvature itself, the gradient of a quadratic is carried exactly to where it
-// is applied.
-TEST(CureIdentities, DelayCompensationWithTheTrueCurvatureIsSequential) {
-  constexpr double h = 0.7, rate = 0.3;
-  for (const std::size_t delay : {1U, 3U, 7U}) {
-    std::vector<double> x(delay + 1, 1.0);
-    double sequential = 1;
-    for (int t = 0; t < 30; ++t) {
-      const double read = x[x.size() - 1 - delay];
-      const double g = h * read;
-      const auto compensated =
-          static_cast<double>(delay_compensated(static_cast<float>(g), static_cast<float>(h / (g * g)),
-                                                static_cast<float>(x.back()), static_cast<float>(read)));
-      x.push_back(x.back() - rate * compensated);
-      sequential -= rate * h * sequential;
-      EXPECT_NEAR(x.back(), sequential, 1e-5) << "delay " << delay << ", step " << t;
-    }
-  }
 }
 
 /// The gradient of the bowl, and 0 once `silent` is true.
@@ -79,63 +62,10 @@ auto bowl_until(const bool& silent) {
   };
 }
 
-// X19: what DANA-Zero sends is where the momenta of all workers alone would take the weights.
-TEST(CureIdentities, DanaZeroSendsWhereTheMomentaLead) {
-  constexpr std::uint32_t workers = 5;
-  bool silent = false;
-  virtual_trainer trainer({.cure = "dana-zero", .rate = 0.05, .workers = workers, .round_robin = true},
-                          float_vec(20, 1.0F), bowl_until(silent));
-  trainer.run(4 * workers);
-  const float_vec promised = trainer.sent(workers - 1);
-  silent = true;
-  trainer.run(workers);
-  for (std::size_t k = 0; k < promised.size(); ++k) EXPECT_NEAR(trainer.weights()[k], promised[k], 1e-5);
-}
-
-TEST(CureIdentities, DanaForgetsTheMomentumOfAWorkerThatLeft) {
-  const auto cure = make_cure("dana-zero:0.5", {2, 1, 1.0});
-  const float_vec g{1}, now{0};
-  float_vec applied(1), sent(1);
-  cure->compensate({{0}, 0, g, 1, now, {}, {}}, applied);
-  cure->compensate({{1}, 0, g, 1, now, {}, {}}, applied);
-  cure->predict({now, 1, {}}, sent);
-  EXPECT_FLOAT_EQ(sent[0], -1);
-  cure->leave({0});
-  cure->predict({now, 1, {}}, sent);
-  EXPECT_FLOAT_EQ(sent[0], -0.5F);
-}
-
-// X19: the two take the same steps, Slim in the coordinates of what Zero sends.
-TEST(CureIdentities, DanaSlimHoldsWhatDanaZeroSends) {
-  constexpr std::uint32_t workers = 4;
-  virtual_trainer zero({.cure = "dana-zero:0.8", .workers = workers, .round_robin = true},
-                       float_vec(20, 1.0F), steep_bowl);
-  virtual_trainer slim({.cure = "dana-slim:0.8", .workers = workers, .round_robin = true},
-                       float_vec(20, 1.0F), steep_bowl);
-  for (std::uint32_t step = 0; step < 60; ++step) {
-    zero.run(1);
-    slim.run(1);
-    const float_vec& sent = zero.sent(step % workers);
-    for (std::size_t k = 0; k < sent.size(); ++k)
-      ASSERT_NEAR(slim.weights()[k], sent[k], 1e-4) << "step " << step;
-  }
-}
-
 TEST(CureIdentities, DanaOfOneWorkerIsNesterovsMomentum) {
   const float_vec slim = trained({.cure = "dana-slim:0.9", .rate = 0.05, .workers = 1});
   const float_vec nesterov = trained({.optimizer = "nesterov", .rate = 0.05, .workers = 1});
   for (std::size_t k = 0; k < slim.size(); ++k) EXPECT_NEAR(slim[k], nesterov[k], 1e-4);
-}
-
-// X20: the penalty is 1 where a weight has not moved, 2 where it has moved by one usual step.
-TEST(CureIdentities, GapAwareDividesByOnePlusTheGapInUsualSteps) {
-  const auto cure = make_cure("gap-aware", {2, 3, 0.1});
-  const float_vec g{2, 2, 2}, now{1, 1.2F, 0.6F}, read{1, 1, 1};
-  float_vec applied(3);
-  cure->compensate({{0}, 1, g, 1, now, read, {}}, applied);
-  EXPECT_FLOAT_EQ(applied[0], 2); // the usual step is 0.1 * sqrt(2^2)
-  EXPECT_NEAR(applied[1], 1, 1e-5);
-  EXPECT_NEAR(applied[2], 2.0 / 3, 1e-5);
 }
 
 // What is sent is where the outer momentum alone takes the weights while the other workers are heard.
@@ -156,21 +86,13 @@ TEST(CureIdentities, MomentumLookAheadSendsWhereTheMomentumLeads) {
   }
 }
 
-TEST(CureIdentities, CosineGateWeighsByAge) {
-  const auto weight = [](const char* text, std::uint64_t gap) {
-    const float_vec g{2}, now{0};
-    float_vec applied(1);
-    make_cure(text, {3, 1, 1.0})->compensate({{0}, gap, g, 1, now, {}, {}}, applied);
-    return applied[0] / 2;
-  };
-  EXPECT_EQ(weight("cgad:0.1,16", 0), 1);
-  EXPECT_FLOAT_EQ(weight("cgad:0,16", 8), 0.5F);
-  EXPECT_NEAR(weight("cgad:0.1,16", 8), 0.5 * 0.449329, 1e-6);
-  EXPECT_NEAR(weight("cgad:0.1,12", 4), 0.75 * 0.670320, 1e-6);
-  EXPECT_EQ(weight("cgad:0.1,16", 16), 0);
-  EXPECT_EQ(weight("cgad:0.1,16", 90), 0);
-  EXPECT_EQ(weight("cgad:0.1,0", 0), 1);
-  EXPECT_EQ(weight("cgad:0.1,0", 1), 0);
+TEST(CureIdentities, CosineGateWithoutALimitLetsFreshOnesThroughAlone) {
+  const float_vec g{2}, now{0};
+  float_vec applied(1);
+  for (const std::uint64_t gap : {0U, 1U}) {
+    make_cure("cgad:0.1,0", {3, 1, 1.0})->compensate({{0}, gap, g, 1, now, {}, {}}, applied);
+    EXPECT_EQ(applied[0], gap == 0 ? 2 : 0);
+  }
 }
 
 // Adam divides by the size of what it gets, so a weight that all differences share makes no difference.
@@ -204,38 +126,132 @@ TEST(CureIdentities, HeadingCorrectionTreatsEachVariableByItsCosine) {
   for (std::size_t k = 0; k < expected.size(); ++k) EXPECT_NEAR(applied[k], expected[k], 1e-6) << k;
 }
 
-TEST(CureIdentities, TheMomentumOfAsynchronyIsTakenOffTheOneAskedFor) {
-  const auto left = [](std::uint32_t workers) {
-    const auto o = cure_spec("momentum-compensation", workers).adapted(parse_optimizer("momentum"));
-    return std::get<momentum_options>(o.rule).momentum;
-  };
-  EXPECT_DOUBLE_EQ(left(1), 0.9);
-  EXPECT_NEAR(left(4), 0.15, 1e-12);
-  EXPECT_NEAR(left(16), -0.0375, 1e-12);
+// Each cure by itself against its oracle, on numbers that no training would make: large and tiny gradients,
+// and weights that have moved far or not at all.
+
+constexpr std::uint32_t oracle_workers = 3;
+constexpr std::size_t oracle_size = 6;
+constexpr double oracle_rate = 0.07;
+constexpr std::uint32_t order[] = {0, 1, 0, 2, 2, 0, 1, 0, 2, 0, 0, 2}; ///< worker 1 leaves after its second
+constexpr std::size_t last_of_worker_1 = 6;
+
+/// In (-1, 1), another for each n; exact in float, so both sides see the same.
+double some(std::size_t n) {
+  return static_cast<double>(static_cast<float>(std::sin(1.7 * static_cast<double>(n) + 0.3)));
 }
 
-// X23: the pushes of a period add up to the mean gradient and one step of the momentum.
-TEST(DelayedNesterov, MovesByTheMeanAndOneMomentumInAPeriod) {
-  constexpr double rate = 0.5, beta = 0.9;
-  for (const std::uint64_t period : {1U, 2U, 5U}) {
-    optimizer_options options = parse_optimizer("delayed-nesterov:period=" + std::to_string(period));
-    options.learning_rate = rate;
-    const auto o = make_optimizer(options, 1);
-    float_vec w{0};
-    double momentum = 0;
-    std::uint64_t step = 0;
-    for (int round = 0; round < 4; ++round) {
-      const auto before = static_cast<double>(w[0]);
-      double mean = 0;
-      for (std::uint64_t i = 0; i < period; ++i) {
-        const float g = std::sin(static_cast<float>(++step));
-        mean += static_cast<double>(g) / static_cast<double>(period);
-        const scaled_gradient one{&g};
-        o->update(host_stream{}, {w, w, {&one, 1}, step});
-      }
-      momentum = beta * momentum + mean;
-      EXPECT_NEAR(static_cast<double>(w[0]) - before, -rate * (mean + beta * momentum), 1e-5)
-          << "period " << period << ", round " << round;
+vec numbers(std::size_t first, const vec& magnitudes) {
+  vec out;
+  for (std::size_t k = 0; k < oracle_size; ++k)
+    out.push_back(static_cast<double>(static_cast<float>(magnitudes[k] * some(oracle_size * first + k))));
+  return out;
+}
+
+std::vector<float> floats_of(const vec& x) { return {x.begin(), x.end()}; }
+
+late_gradient arriving(std::size_t step, bool has_velocity) {
+  const vec steps{1e-9, 3e-8, 4e-4, 0.2, 1, 5}; // epsilons show in small ones
+  const vec places{1e-8, 1e-7, 1e-3, 1, 1, 1};
+  late_gradient x{
+      order[step], numbers(step, steps), numbers(100 + step, places), numbers(200 + step, places), {}};
+  x.read[5] = x.now[5]; // has not moved
+  if (has_velocity) x.velocity = step == 0 ? vec(oracle_size) : numbers(300 + step, steps);
+  return x;
+}
+
+/// Up to the rounding of sums of numbers as large as `terms`.
+void expect_close(const std::vector<float>& found, const vec& expected, const vec& terms,
+                  const std::string& what) {
+  for (std::size_t k = 0; k < expected.size(); ++k)
+    EXPECT_NEAR(static_cast<double>(found[k]), expected[k],
+                2e-6 * std::abs(expected[k]) + 2e-7 * std::abs(terms[k]))
+        << what << ", weight " << k;
+}
+
+void expect_as_its_paper(const testing::oracle::cure_pair& pair, const char* rule) {
+  const bool has_velocity = std::string(rule) != "sgd";
+  const auto found = make_cure(pair.text, {oracle_workers, oracle_size, oracle_rate,
+                                           std::make_shared<host_queue>(), parse_optimizer(rule)});
+  const auto expected = pair.made(oracle_workers, oracle_rate);
+  for (std::size_t step = 0; step < std::size(order); ++step) {
+    const std::string where = std::string(pair.text) + ", step " + std::to_string(step + 1);
+    late_gradient x = arriving(step, has_velocity);
+    x.gap = static_cast<double>(step);
+    const double scale = step % 3 == 1 ? 0.375 : 1; // clipped
+    const std::vector<float> g = floats_of(x.g), now = floats_of(x.now), v = floats_of(x.velocity);
+    const std::vector<float> read = found->needs_weights_read() ? floats_of(x.read) : std::vector<float>{};
+    for (double& value : x.g) value *= scale;
+    std::vector<float> applied(oracle_size);
+    if (found->compensates()) {
+      found->compensate({{order[step]}, step, g, static_cast<float>(scale), now, read, v}, applied);
+      expect_close(applied, expected->applied(x), x.g, where);
+    }
+    if (step == last_of_worker_1) {
+      found->leave({1});
+      expected->leave(1);
+    }
+    if (found->predicts()) {
+      const double eta = oracle_rate * (1 + some(step)); // by a schedule
+      std::vector<float> sent(oracle_size);
+      found->predict({now, eta, v}, sent);
+      expect_close(sent, expected->sent(x.now, eta, x.velocity), x.now, where + ", sent");
+    }
+  }
+}
+
+TEST(CureOracles, EveryCureAppliesAndSendsWhatItsPaperSays) {
+  for (const auto& pair : every_cure()) expect_as_its_paper(pair, "sgd");
+}
+
+TEST(CureOracles, GapAwareMeasuresInStepsOfTheMomentum) {
+  for (const auto& pair : every_cure())
+    if (std::string(pair.text) == "gap-aware") expect_as_its_paper(pair, "momentum");
+}
+
+TEST(CureOracles, OuterCuresLookAtTheOuterMomentum) {
+  for (const auto& pair : every_cure())
+    if (pair.momentum_rule) expect_as_its_paper(pair, pair.momentum_rule);
+}
+
+// A learning rate of 0 moves nothing, so there is no gap to measure and no step to measure it in.
+TEST(CureOracles, GapAwareLeavesGradientsAsTheyAreWhereNoStepHasALength) {
+  const auto found = make_cure("gap-aware", {oracle_workers, 2, 0});
+  const std::vector<float> g{0.5F, -2}, now{1, 1};
+  std::vector<float> applied(2);
+  for (int step = 0; step < 3; ++step) {
+    found->compensate({{0}, 0, g, 1, now, now, {}}, applied);
+    EXPECT_EQ(applied, g);
+  }
+}
+
+TEST(CureOracles, EveryFactorIsThatOfItsPaper) {
+  for (const auto& pair : every_cure()) {
+    const auto found = make_cure(pair.text, {oracle_workers, oracle_size, oracle_rate});
+    const auto expected = pair.made(oracle_workers, oracle_rate);
+    for (std::uint64_t gap = 0; gap < 20; ++gap)
+      EXPECT_NEAR(found->factor(gap), expected->factor(static_cast<double>(gap)), 1e-12)
+          << pair.text << ' ' << gap;
+  }
+}
+
+TEST(CureOracles, KnowEveryCureThatTreatsGradients) {
+  for (const cure_form& form : cure_forms()) {
+    const std::string name(form.text.substr(0, form.text.find(':')));
+    if (name == "momentum-compensation") continue; // changes the optimiser
+    const auto all = every_cure();
+    EXPECT_TRUE(std::ranges::any_of(all, [&](const auto& pair) { return pair.text == name; })) << name;
+  }
+}
+
+// With M workers asynchrony brings a momentum of 1 - 1 / M, and the learning rate is left as it is.
+TEST(CureOracles, MomentumCompensationLeavesWhatAsynchronyDoesNotBring) {
+  for (const std::uint32_t m : {1U, 2U, 3U, 7U, 40U}) {
+    for (const double asked : {0.9, 0.35, 0.0}) {
+      optimizer_options o = parse_optimizer("momentum:momentum=" + std::to_string(asked));
+      o.learning_rate = oracle_rate;
+      const optimizer_options found = cure_spec("momentum-compensation", m).adapted(o);
+      EXPECT_NEAR(std::get<momentum_options>(found.rule).momentum, asked - (m - 1.0) / m, 1e-12);
+      EXPECT_EQ(base_learning_rate(found), oracle_rate);
     }
   }
 }

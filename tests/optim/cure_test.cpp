@@ -1,41 +1,21 @@
-#include <mailgrad/tests/optim/simulated_workers.hpp>
-
+#include <mailgrad/demos/custom_cure.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <stdexcept>
-#include <string>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::HasSubstr;
+using namespace ::testing;
+using testing::words_of_refusal;
 
 double factor(const std::string& text, std::uint64_t gap, std::uint32_t workers = 8) {
   return make_cure(text, {workers})->factor(gap);
-}
-
-TEST(StepScale, FollowsThePapersFormulas) {
-  EXPECT_DOUBLE_EQ(factor("inverse", 0), 1);
-  EXPECT_DOUBLE_EQ(factor("inverse", 1), 1);
-  EXPECT_DOUBLE_EQ(factor("inverse", 4), 0.25);
-  EXPECT_DOUBLE_EQ(factor("dynsgd", 4), 0.2);
-  EXPECT_DOUBLE_EQ(factor("polynomial", 3), 0.5);
-  EXPECT_DOUBLE_EQ(factor("polynomial:1", 3), 0.25);
-  EXPECT_DOUBLE_EQ(factor("hinge", 4), 1);
-  EXPECT_NEAR(factor("hinge:10,4", 5), 0.0909, 1e-4);
-  EXPECT_NEAR(factor("hinge", 14), 0.0099, 1e-4);
-  EXPECT_DOUBLE_EQ(factor("mishchenko", 8), 1);
-  EXPECT_DOUBLE_EQ(factor("mishchenko", 16), 0.5);
-  EXPECT_DOUBLE_EQ(factor("koloskova", 8), 1);
-  EXPECT_DOUBLE_EQ(factor("koloskova", 10), 0.1);
-  EXPECT_DOUBLE_EQ(factor("rescaled", 7), 1);
-  EXPECT_DOUBLE_EQ(factor("rescaled", 1), 0.25);
-  EXPECT_DOUBLE_EQ(factor("rescaled", 15), 2);
 }
 
 TEST(StepScale, LeavesAFreshGradientAlone) {
@@ -48,29 +28,6 @@ TEST(StepScale, LeavesAFreshGradientAlone) {
     EXPECT_EQ(make_cure(name, {4})->name(), name);
   }
   EXPECT_EQ(make_cure("none", {4}), nullptr);
-}
-
-// With memoryless workers staleness is geometric, and the mean factor has a closed form.
-TEST(StepScale, HasTheMeanThatMemorylessWorkersGiveIt) {
-  for (const std::uint32_t workers : {4U, 8U, 16U}) {
-    const auto p = make_policy("async", workers);
-    testing::simulated_workers s(*p, workers, testing::exponential());
-    s.run(200'000);
-    const auto mean = [&](const std::string& text) {
-      const auto cure = make_cure(text, {workers});
-      double sum = 0;
-      for (std::size_t i = 0; i < s.versions_applied.size(); ++i)
-        sum += cure->factor(i - s.versions_applied[i]);
-      return sum / static_cast<double>(s.versions_applied.size());
-    };
-    const double m = workers;
-    EXPECT_NEAR(mean("dynsgd"), std::log(m) / (m - 1), 0.003);
-    EXPECT_NEAR(mean("inverse"), (1 + std::log(m)) / m, 0.003);
-    if (workers == 8) {
-      EXPECT_NEAR(mean("polynomial:0.5"), 0.4882, 0.003);
-      EXPECT_NEAR(mean("mishchenko"), 0.8747, 0.003);
-    }
-  }
 }
 
 /// Whether gradient descent on x^2 / 2 with a fixed delay comes to rest.
@@ -102,13 +59,9 @@ cure_setting under(const policies& names) {
   return setting;
 }
 
+/// Empty if the cure is taken.
 std::string refusal(const std::string& text, const cure_setting& setting = under({"async"})) {
-  try {
-    cure_spec(text, setting.workers).require_fits(setting);
-  } catch (const std::invalid_argument& e) {
-    return e.what();
-  }
-  return "taken";
+  return words_of_refusal([&] { cure_spec(text, setting.workers).require_fits(setting); });
 }
 
 TEST(Cure, SaysWhatWouldBeRight) {
@@ -118,79 +71,183 @@ TEST(Cure, SaysWhatWouldBeRight) {
   EXPECT_THAT(refusal("hinge:1"), HasSubstr("hinge:A,B"));
   EXPECT_THAT(refusal("hinge:1,2,3"), HasSubstr("hinge:A,B"));
   EXPECT_THAT(refusal("inverse:2"), HasSubstr("write it as inverse"));
-  EXPECT_EQ(refusal("hinge:1,2"), "taken");
+  EXPECT_EQ(refusal("hinge:1,2"), "");
 }
 
 TEST(Cure, IsRefusedWhereItCanDoNothing) {
-  EXPECT_THAT(refusal("inverse", under({"sync"})), HasSubstr("nothing to cure"));
-  EXPECT_THAT(refusal("inverse", under({"sync", "rennala:4", "backup:1"})), HasSubstr("nothing to cure"));
-  EXPECT_THAT(refusal("inverse", under({"ringmaster:1", "k-async:4"})), HasSubstr("nothing to cure"));
+  for (const policies& fresh :
+       {policies{"sync"}, {"sync", "rennala:4", "backup:1"}, {"ringmaster:1", "k-async:4"}})
+    EXPECT_THAT(refusal("inverse", under(fresh)), HasSubstr("nothing to cure")) << fresh.front();
   EXPECT_THAT(refusal("rescaled", under({"malenia:4"})), HasSubstr("nothing to cure"));
   for (const char* cure : {"inverse", "rescaled", "fedbuff", "dc-asgd", "easgd"})
     EXPECT_THAT(refusal(cure, under({"async", "ringleader"})),
                 HasSubstr("under ringleader a gradient is part of several updates"));
   EXPECT_THAT(refusal("inverse", under({"hogwild"})), HasSubstr("no shard sees a gradient"));
-  EXPECT_EQ(refusal("inverse", under({"sync", "async"})), "taken");
-  EXPECT_EQ(refusal("none", under({"sync"})), "taken");
+  EXPECT_EQ(refusal("inverse", under({"sync", "async"})), "");
+  EXPECT_EQ(refusal("none", under({"sync"})), "");
 }
 
 TEST(Cure, IsRefusedWhereItsPaperDefinesNothing) {
-  const auto with = [](const char* optimizer, const policies& names = {"async"}, std::uint64_t local = 0,
-                       double rate = 1) {
-    cure_setting s = under(names);
-    s.optimizer = parse_optimizer(optimizer);
-    s.local_steps = local;
-    s.optimizer.learning_rate = rate;
-    return s;
+  struct row {
+    const char *cure, *optimizer;
+    policies names;
+    std::uint64_t local_steps;
+    const char* says; ///< empty: the cure is taken
+    double rate = 1;
   };
-  EXPECT_EQ(refusal("dana-zero", with("sgd")), "taken");
-  EXPECT_EQ(refusal("dana-slim:0.5", with("sgd", {"ssp:2", "async"})), "taken");
-  EXPECT_THAT(refusal("dana-zero", with("momentum")), HasSubstr("take --optimizer sgd, not momentum"));
-  EXPECT_THAT(refusal("dana-dc", with("sgd", {"async", "sync"})),
-              HasSubstr("under sync an update is no single"));
-  EXPECT_THAT(refusal("dana-zero:1", with("sgd")), HasSubstr("below 1"));
-  EXPECT_EQ(refusal("easgd", with("sgd", {"async"}, 4)), "taken");
-  EXPECT_THAT(refusal("easgd", with("sgd")), HasSubstr("as --local-steps 4"));
-  EXPECT_THAT(refusal("easgd", with("sgd", {"async"}, 4, 0.1)),
-              HasSubstr("take --outer-optimizer sgd --outer-lr 1"));
-  EXPECT_THAT(refusal("dana-zero", with("momentum", {"async"}, 4)),
-              HasSubstr("take --outer-optimizer sgd, not momentum"));
-  EXPECT_THAT(refusal("easgd", with("sgd", {"k-async:2"}, 4)), HasSubstr("take async or sync"));
-  EXPECT_THAT(refusal("easgd", with("sgd", {"async", "ringmaster:2"}, 4)),
-              HasSubstr("not define it under ring"));
-  EXPECT_EQ(refusal("easgd", with("sgd", {"sync"}, 4)), "taken");
-  EXPECT_EQ(refusal("easgd", with("sgd", {"async", "sync"}, 4)), "taken");
-  EXPECT_EQ(refusal("gap-aware", with("nesterov")), "taken");
-  EXPECT_THAT(refusal("gap-aware", with("adam")), HasSubstr("not of adam"));
-  EXPECT_THAT(refusal("gap-aware", with("sgd", {"k-async:2"})), HasSubstr("no single gradient"));
-  EXPECT_THAT(refusal("momentum-compensation", with("momentum", {"sync", "async"})),
-              HasSubstr("nothing would bring it back"));
-  EXPECT_EQ(refusal("momentum-compensation", with("momentum")), "taken");
-  EXPECT_THAT(refusal("momentum-compensation", with("adam")), HasSubstr("not adam"));
+  const char* const ahead = "under sync workers would begin ahead of weights that nobody moves meanwhile";
+  std::vector<row> all{
+      {"dana-zero", "sgd", {"async"}, 0, ""},
+      {"dana-slim:0.5", "sgd", {"ssp:2", "async"}, 0, ""},
+      {"dana-zero", "momentum", {"async"}, 0, "take --optimizer sgd, not momentum"},
+      {"dana-dc", "sgd", {"async", "sync"}, 0, "under sync an update is no single"},
+      {"dana-zero:1", "sgd", {"async"}, 0, "below 1"},
+      {"dana-zero", "momentum", {"async"}, 4, "take --outer-optimizer sgd, not momentum"},
+      {"easgd", "sgd", {"async"}, 4, ""},
+      {"easgd", "sgd", {"sync"}, 4, ""},
+      {"easgd", "sgd", {"async", "sync"}, 4, ""},
+      {"easgd", "sgd", {"async"}, 0, "as --local-steps 4"},
+      {"easgd", "sgd", {"async"}, 4, "take --outer-optimizer sgd --outer-lr 1", 0.1},
+      {"easgd", "sgd", {"k-async:2"}, 4, "take async or sync"},
+      {"easgd", "sgd", {"async", "ringmaster:2"}, 4, "not define it under ring"},
+      {"gap-aware", "nesterov", {"async"}, 0, ""},
+      {"gap-aware", "adam", {"async"}, 0, "not of adam"},
+      {"gap-aware", "sgd", {"k-async:2"}, 0, "no single gradient"},
+      {"momentum-compensation", "momentum", {"async"}, 0, ""},
+      {"momentum-compensation", "momentum", {"sync", "async"}, 0, "nothing would bring it back"},
+      {"momentum-compensation", "adam", {"async"}, 0, "not adam"},
+      {"mla", "nesterov", {"async", "sync"}, 4, ahead},
+      {"cgad", "adam", {"async"}, 4, ""},
+      {"cgad", "adamw", {"async"}, 4, ""},
+      {"cgad", "adam", {"async"}, 0, "as --local-steps 4"},
+      {"cgad:0.1,1", "adam", {"async"}, 4, "every stale difference would be dropped"},
+      {"cgad:0.1,2", "adam", {"async"}, 4, ""},
+      {"cgad", "nesterov", {"async"}, 4, "adam or adamw, not nesterov"},
+      {"cgad", "adam", {"sync"}, 4, "nothing to cure"}};
+  for (const char* cure : {"mla", "heloco"}) {
+    for (const char* outer : {"nesterov", "momentum"}) all.push_back({cure, outer, {"async"}, 4, ""});
+    all.push_back({cure, "nesterov", {"k-batch-async:2"}, 4, ""});
+    all.push_back({cure, "nesterov", {"async"}, 0, "as --local-steps 4"});
+    all.push_back({cure, "adam", {"async"}, 4, "take --outer-optimizer nesterov or momentum, not"});
+    all.push_back({cure, "nesterov", {"sync"}, 4, "nothing to cure"});
+  }
+  for (const row& r : all) {
+    cure_setting setting = under(r.names);
+    setting.optimizer = parse_optimizer(r.optimizer);
+    setting.local_steps = r.local_steps;
+    setting.optimizer.learning_rate = r.rate;
+    const std::string why = refusal(r.cure, setting);
+    EXPECT_EQ(why.empty(), std::string_view(r.says).empty()) << r.cure << " with " << r.optimizer;
+    EXPECT_THAT(why, HasSubstr(r.says)) << r.cure << " with " << r.optimizer;
+  }
 }
 
-TEST(Cure, OfOuterStepsIsRefusedWhereThereAreNone) {
-  const auto with = [](const char* optimizer, const policies& names = {"async"}, std::uint64_t local = 4) {
-    cure_setting s = under(names);
-    s.optimizer = parse_optimizer(optimizer);
-    s.local_steps = local;
-    return s;
-  };
-  for (const char* cure : {"mla", "heloco"}) {
-    for (const char* outer : {"nesterov", "momentum"}) EXPECT_EQ(refusal(cure, with(outer)), "taken");
-    EXPECT_EQ(refusal(cure, with("nesterov", {"k-batch-async:2"})), "taken");
-    EXPECT_THAT(refusal(cure, with("nesterov", {"async"}, 0)), HasSubstr("as --local-steps 4"));
-    EXPECT_THAT(refusal(cure, with("adam")), HasSubstr("take --outer-optimizer nesterov or momentum, not"));
-    EXPECT_THAT(refusal(cure, with("nesterov", {"sync"})), HasSubstr("nothing to cure"));
+bool is_taken(const std::string& text) {
+  return words_of_refusal([&] { make_cure(text, {4, 8, 0.1}); }).empty();
+}
+
+TEST(CureNumbers, AreAllThatItsFormHasOrNone) {
+  for (const cure_form& form : cure_forms()) {
+    const std::size_t colon = form.text.find(':');
+    const std::string name(form.text.substr(0, colon));
+    const auto commas = static_cast<std::size_t>(std::ranges::count(form.text, ','));
+    const std::size_t wanted = colon == std::string_view::npos ? 0 : commas + 1;
+    EXPECT_TRUE(is_taken(name));
+    std::string text = name + ":0.5";
+    for (std::size_t count = 1; count < 5; ++count, text += ",0.5")
+      EXPECT_EQ(is_taken(text), count == wanted) << text;
   }
-  EXPECT_THAT(refusal("mla", with("nesterov", {"async", "sync"})),
-              HasSubstr("under sync workers would begin ahead of weights that nobody moves meanwhile"));
-  for (const char* outer : {"adam", "adamw"}) EXPECT_EQ(refusal("cgad", with(outer)), "taken");
-  EXPECT_THAT(refusal("cgad", with("adam", {"async"}, 0)), HasSubstr("as --local-steps 4"));
-  EXPECT_THAT(refusal("cgad:0.1,1", with("adam")), HasSubstr("every stale difference would be dropped"));
-  EXPECT_EQ(refusal("cgad:0.1,2", with("adam")), "taken");
-  EXPECT_THAT(refusal("cgad", with("nesterov")), HasSubstr("adam or adamw, not nesterov"));
-  EXPECT_THAT(refusal("cgad", with("adam", {"sync"})), HasSubstr("nothing to cure"));
+}
+
+TEST(CureNumbers, OfAMomentumAndOfAPullAreBelowOne) {
+  for (const char* text :
+       {"dana-zero:1", "dana-slim:1", "dana-dc:1,0.5", "dana-dc:1.5,0.5", "easgd:1", "heloco:1"})
+    EXPECT_FALSE(is_taken(text)) << text;
+  for (const char* text : {"dana-zero:0.99", "dana-slim:0", "dana-dc:0.5,1", "dana-dc:0,7", "easgd:0.99",
+                           "polynomial:1", "polynomial:7", "hinge:1,1", "hinge:7,9", "dc-asgd:1",
+                           "dc-asgd-a:7", "heloco:0.99", "mla:12", "cgad:2,0"})
+    EXPECT_TRUE(is_taken(text)) << text;
+}
+
+TEST(CureNumbers, AreNumbersFromZeroOn) {
+  for (const char* text :
+       {"polynomial:", "polynomial:x", "polynomial:1x", "polynomial:-1", "polynomial:nan", "polynomial:inf",
+        "hinge:1,", "hinge:,1", "hinge:1,-1", "hinge:1,x", "hinge:x,1", "hinge:1;2"})
+    EXPECT_THROW(make_cure(text, {4, 8, 0.1}), std::invalid_argument) << text;
+}
+
+// Floats for each weight, as make_cure() tells them.
+TEST(CureMemory, IsThatOfItsHeader) {
+  const auto states = [](const char* text) { return make_cure(text, {5, 8, 0.1})->states(); };
+  for (const char* text :
+       {"inverse", "fedbuff", "dc-asgd", "easgd", "momentum-compensation", "cgad", "mla", "heloco"})
+    EXPECT_EQ(states(text), 0U) << text;
+  for (const char* text : {"dc-asgd-a", "delay-feedback", "gap-aware"}) EXPECT_EQ(states(text), 1U) << text;
+  EXPECT_EQ(states("dana-slim"), 5U);
+  for (const char* text : {"dana-zero", "dana-dc"}) EXPECT_EQ(states(text), 6U) << text;
+}
+
+/// Does nothing under the name of a demo's cure, or of one of Mailgrad's.
+template <bool IsOurs>
+class namesake_cure final : public cure {
+public:
+  static constexpr std::string_view cure_name = IsOurs ? "inverse" : "fading";
+  namesake_cure(std::span<const double>, const cure_site&) {}
+  std::string_view name() const noexcept override { return cure_name; }
+};
+
+TEST(CustomCure, IsMadeByItsNameAndNumber) {
+  EXPECT_EQ(custom_cure<fading>("0.5"), "fading:0.5");
+  const cure_spec spec("fading:0.5", 2);
+  EXPECT_TRUE(spec.traits().has_factor);
+  EXPECT_FALSE(spec.traits().compensates);
+  EXPECT_EQ(spec.make({2})->factor(3), 0.125);
+  EXPECT_EQ(make_cure("fading", {2})->factor(1), 0.8) << "its own default";
+}
+
+TEST(CustomCure, TakesNoMoreNumbersThanItSays) {
+  custom_cure<fading>();
+  EXPECT_THAT(words_of_refusal([] { cure_spec("fading:0.5,2", 2); }), HasSubstr("write it as fading:A"));
+  EXPECT_THAT(words_of_refusal([] { cure_spec("fading:-1", 2); }), HasSubstr("no number from 0 on"));
+  EXPECT_THAT(words_of_refusal([] { cure_spec("fadign", 2); }), HasSubstr("did you mean 'fading'"));
+}
+
+TEST(CustomCure, NeedsStaleGradientsUnlessItSaysOtherwise) {
+  custom_cure<fading>();
+  cure_setting setting{{}, 2};
+  setting.policies.emplace_back("sync", 2);
+  EXPECT_THAT(words_of_refusal([&] { cure_spec("fading", 2).require_fits(setting); }),
+              HasSubstr("nothing to cure"));
+  setting.policies.emplace_back("async", 2);
+  EXPECT_NO_THROW(cure_spec("fading", 2).require_fits(setting));
+}
+
+TEST(CustomCure, KeepsItsNameToItself) {
+  custom_cure<fading>();
+  EXPECT_NO_THROW(custom_cure<fading>());
+  EXPECT_THAT(words_of_refusal([] { custom_cure<namesake_cure<false>>(); }),
+              HasSubstr("another cure of your own has this name"));
+  EXPECT_THAT(words_of_refusal([] { custom_cure<namesake_cure<true>>(); }),
+              HasSubstr("is one of Mailgrad's"));
+  custom_cure_entry unnamed = cure_entry<fading>;
+  unnamed.name = "a:b";
+  EXPECT_THAT(words_of_refusal([&] { register_cure(unnamed); }), HasSubstr("letters, digits, '-' and '_'"));
+}
+
+TEST(CustomCure, OfAnotherInterfaceIsRefusedWithBothVersions) {
+  custom_cure_entry old = cure_entry<fading>;
+  old.interface_version = 7;
+  EXPECT_THAT(words_of_refusal([&] { register_cure(old); }),
+              HasSubstr("has version 7 of the interface for cures, this mailgrad has version 3"));
+}
+
+TEST(CustomCure, ComesFromASharedLibrary) {
+  const std::string file = std::string(MAILGRAD_TEST_PLUGINS) + "/fading.so";
+  EXPECT_EQ(make_cure(file + ":0.5", {2})->factor(1), 0.5);
+  EXPECT_THAT(plugins_of_cure(file + ":0.5"), ElementsAre(file));
+  EXPECT_THAT(plugins_of_cure("inverse"), IsEmpty());
+  EXPECT_THAT(words_of_refusal([] { cure_spec("./not-there.so", 1); }),
+              HasSubstr("cure './not-there.so': cannot be read: No such file"));
 }
 
 } // namespace

@@ -1,24 +1,23 @@
-#include <mailgrad/tests/support/refusal.hpp>
-
 #include <mailgrad/data/formats/number_rows.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
+#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <sstream>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
+using namespace ::testing;
 using testing::expect_refused;
-using ::testing::IsEmpty;
 
-std::vector<float> all_of(const std::string& text, std::size_t columns) {
+std::vector<float> all_of(const std::string& text, std::size_t columns, const row_options& options = {}) {
   std::istringstream in(text);
-  number_rows rows(in, "rows.csv", columns);
+  number_rows rows(in, "rows.csv", columns, options);
   std::vector<float> numbers;
-  while (rows.next(numbers)) {
-  }
+  while (rows.next(numbers)) continue;
   return numbers;
 }
 
@@ -59,12 +58,7 @@ TEST(NumberRows, RefuseWhatTheModelCannotRead) {
 }
 
 std::vector<float> encoded(const std::string& text, const row_options& options) {
-  std::istringstream in(text);
-  number_rows rows(in, "rows.csv", options.table.width(), options);
-  std::vector<float> numbers;
-  while (rows.next(numbers)) {
-  }
-  return numbers;
+  return all_of(text, options.table.width(), options);
 }
 
 table_layout flowers() {
@@ -104,8 +98,7 @@ TEST(NumberRows, LoseNoRowThatBeginsWithAHash) {
 }
 
 TEST(NumberRows, AreReadByTheSignThatIsAskedFor) {
-  row_options options{.table = flowers(), .decimal = ','};
-  EXPECT_THAT(encoded("17;red;1.234,5\n", options), ElementsAre(0, 1, 1234.5F));
+  EXPECT_THAT(encoded("17;red;1.234,5\n", {.table = flowers(), .decimal = ','}), ElementsAre(0, 1, 1234.5F));
 }
 
 TEST(NumberRows, MayHaveCommentsAndAnyEncoding) {
@@ -129,20 +122,63 @@ TEST(NumberRows, FillMissingValuesWithTheMeansOfTraining) {
 }
 
 TEST(NumberRows, RefuseWhatTrainingDidNotSee) {
-  const auto reading = [](const std::string& text) { return [text] { encoded(text, {flowers()}); }; };
+  const row_options learnt{flowers()};
+  const auto reading = [&](const std::string& text) { return [&learnt, text] { encoded(text, learnt); }; };
   expect_refused({
       {"an unknown word", reading("1,red,2\n2,green,2\n"),
        "rows.csv: line 2: expected one of the 2 words 'blue', 'red' in column 2, found 'green'"},
       {"a missing value", reading("1,red,NA\n"), "line 1: expected a finite number in column 3, found 'NA'"},
       {"columns in another order", reading("key,size,colour\n1,2,red\n"),
        "line 1: expected a column called 'colour', as in training, found 'size'"},
-      {"another width",
-       [] {
-         std::istringstream in;
-         number_rows(in, "rows.csv", 5, {flowers()});
-       },
+      {"another width", [&] { all_of("", 5, learnt); },
        "rows.csv: expected columns that make 5 numbers, as the model reads them, found 3"},
   });
+}
+
+class ArrayRows : public ::testing::Test {
+protected:
+  std::filesystem::path array(const std::string& extents, const std::vector<float>& numbers) const {
+    const std::string text = "{'descr': '<f4', 'fortran_order': False, 'shape': " + extents + ", }\n";
+    const std::string before = std::string("\x93NUMPY\1\0", 8) + static_cast<char>(text.size()) + '\0';
+    const std::string_view bytes(reinterpret_cast<const char*>(numbers.data()),
+                                 numbers.size() * sizeof(float));
+    return folder.write("a.npy", before + text + std::string(bytes));
+  }
+
+  const scratch_folder folder;
+};
+
+TEST_F(ArrayRows, GiveASampleAtATime) {
+  array_rows rows(array("(2, 3)", {1, 2, 3, 4, 5, 6}), {3});
+  std::vector<float> all;
+  EXPECT_TRUE(rows.next(all));
+  EXPECT_THAT(all, ElementsAre(1, 2, 3));
+  EXPECT_TRUE(rows.next(all));
+  EXPECT_THAT(all, ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_FALSE(rows.next(all));
+  EXPECT_EQ(all.size(), 6U);
+}
+
+TEST_F(ArrayRows, HaveTheShapeThatTheModelReads) {
+  const shape picture{3, 2, 1};
+  const std::vector<float> six{1, 2, 3, 4, 5, 6};
+  EXPECT_NO_THROW(array_rows(array("(1, 3, 2)", six), picture)) << "a picture without its channel";
+  EXPECT_NO_THROW(array_rows(array("(1, 6)", six), picture)) << "a picture as one row";
+  EXPECT_NO_THROW(array_rows(array("(6,)", six), {1})) << "samples of one number";
+  for (const char* extents : {"(1, 2, 3)", "(1, 1, 2, 3)", "(6,)", "(2, 3)"})
+    EXPECT_THAT(
+        complaint([&] { array_rows(array(extents, six), picture); }),
+        HasSubstr("a.npy: array 'a': expected samples of 3x2x1, as the model reads them, along the first"))
+        << extents;
+  EXPECT_THAT(complaint([&] { array_rows(array("()", {1}), {1}); }), HasSubstr("expected samples of 1"));
+}
+
+TEST_F(ArrayRows, HaveFiniteNumbers) {
+  array_rows rows(array("(2, 2)", {1, 2, 3, std::nanf("")}), {2});
+  std::vector<float> all;
+  EXPECT_TRUE(rows.next(all));
+  EXPECT_EQ(complaint([&] { rows.next(all); }),
+            "a.npy: array 'a': number 1 of sample 1 is nan; numbers must be finite");
 }
 
 } // namespace

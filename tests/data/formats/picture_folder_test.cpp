@@ -1,5 +1,4 @@
 #include <mailgrad/data/formats/picture_folder.hpp>
-
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/tests/data/drawn_pictures.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
@@ -8,16 +7,20 @@
 
 #include <algorithm>
 #include <random>
-#include <stdexcept>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using namespace ::testing;
 
-class PictureFolder : public testing::Test {
+/// 65500 x 65500 pixels in 300 bytes.
+std::string huge_jpeg() {
+  std::string bytes = jpeg_of(16, 16, 1, std::string(256, 'x'));
+  bytes.replace(bytes.find("\xff\xc0") + 5, 4, "\xff\xdc\xff\xdc");
+  return bytes;
+}
+
+class PictureFolder : public ::testing::Test {
 protected:
   void draw(const std::string& name, const std::string& bytes) const {
     std::filesystem::create_directories((folder.path() / name).parent_path());
@@ -80,12 +83,10 @@ TEST_F(PictureFolder, SaysHowManyPicturesLoseHalfOfTheirBits) {
   draw("test/a/1.png", png_of(2, 1, 1, "xy"));
   const data_split split = open_data(folder.path().string());
   EXPECT_THAT(std::get<byte_features>(split.train.features()).values, ElementsAre(0x0f, 0x80, 'x', 'y'));
-  EXPECT_THAT(
-      split.remarks,
-      testing::Contains("train: 1 of 2 pictures have numbers of 16 bits, of which the upper 8 are read"));
+  EXPECT_THAT(split.remarks,
+              Contains("train: 1 of 2 pictures have numbers of 16 bits, of which the upper 8 are read"));
   draw("train/a/1.png", png_of(2, 1, 1, "xy"));
-  EXPECT_THAT(open_data(folder.path().string()).remarks,
-              testing::Not(testing::Contains(HasSubstr("16 bits"))));
+  EXPECT_THAT(open_data(folder.path().string()).remarks, Not(Contains(HasSubstr("16 bits"))));
 }
 
 TEST_F(PictureFolder, RefusesAPictureOfAnotherSize) {
@@ -98,10 +99,13 @@ TEST_F(PictureFolder, RefusesAPictureOfAnotherSize) {
             "a/1.png: expected 3x3 pixels, as the other pictures have, found 2x1");
 }
 
-TEST_F(PictureFolder, NamesTheFileThatIsDamaged) {
+TEST_F(PictureFolder, NamesTheFileThatIsDamagedAndTheClassWithoutPictures) {
   draw("a/1.png", png_of(2, 1, 1, "ab"));
   draw("a/2.png", png_of(2, 1, 1, "ab").substr(0, 45));
   EXPECT_THAT(folder_complaint(), HasSubstr("a/2.png: the picture is damaged: "));
+  draw("a/2.png", png_of(2, 1, 1, "ab"));
+  std::filesystem::create_directory(folder.path() / "b");
+  EXPECT_EQ(folder_complaint(), "b: expected pictures *.png or *.jpg of a class, found none");
 }
 
 TEST_F(PictureFolder, RefusesWhatTakesTooMuchMemoryBeforeItDecodes) {
@@ -109,17 +113,9 @@ TEST_F(PictureFolder, RefusesWhatTakesTooMuchMemoryBeforeItDecodes) {
   draw("a/2.png", "not even a picture");
   EXPECT_THAT(folder_complaint({.limit = {31}}),
               HasSubstr("expected samples that take at most 31 bytes of memory"));
-  std::string huge = jpeg_of(16, 16, 1, std::string(256, 'x'));
-  huge.replace(huge.find("\xff\xc0") + 5, 4, "\xff\xdc\xff\xdc");
-  draw("a/0.jpg", huge);
+  draw("a/0.jpg", huge_jpeg());
   EXPECT_THAT(folder_complaint(),
               HasSubstr("expected samples that take at most 4.0 GiB of memory, found more"));
-}
-
-TEST_F(PictureFolder, RefusesAClassWithoutPictures) {
-  draw("a/1.png", png_of(1, 1, 1, "x"));
-  std::filesystem::create_directory(folder.path() / "b");
-  EXPECT_EQ(folder_complaint(), "b: expected pictures *.png or *.jpg of a class, found none");
 }
 
 TEST_F(PictureFolder, IsOpenedAsADataSet) {
@@ -150,95 +146,51 @@ TEST_F(PictureFolder, IsCutWithoutAFolderForTesting) {
   EXPECT_EQ(open_data(folder.path().string(), known).test.labels()[0], 1) << "classes keep their numbers";
 }
 
-using testing::Each;
-
-class PictureFile : public testing::Test {
+class PictureFile : public ::testing::Test {
 protected:
-  std::vector<std::uint8_t> pixels(const std::string& bytes, std::size_t channels) const {
+  void read(const std::string& bytes) const {
     picture_file picture(folder.write("x.png", bytes));
-    std::vector<std::uint8_t> all(picture.width() * picture.height() * channels);
-    picture.read(all, channels);
-    return all;
-  }
-  std::string picture_complaint(const std::string& bytes) const {
-    return complaint([&] { pixels(bytes, 3); });
+    if (picture.width() * picture.height() > 100'000) return; // as a reader of a folder refuses it
+    std::vector<std::uint8_t> all(picture.width() * picture.height() * 3);
+    picture.read(all, 3);
   }
 
-  scratch_folder folder;
+  const scratch_folder folder;
+  const std::vector<std::string> pictures{png_of(9, 9, 3, std::string(243, 'x')),
+                                          jpeg_of(16, 16, 3, std::string(768, 'x'))};
 };
 
-TEST_F(PictureFile, ReadsPngAsItIs) {
-  const picture_file grey(folder.write("x.png", png_of(3, 2, 1, "abcdef")));
-  EXPECT_EQ(grey.width(), 3U);
-  EXPECT_EQ(grey.height(), 2U);
-  EXPECT_FALSE(grey.has_colours());
-  EXPECT_THAT(pixels(png_of(3, 2, 1, "abcdef"), 1), ElementsAre('a', 'b', 'c', 'd', 'e', 'f'));
-  EXPECT_TRUE(picture_file(folder.write("x.png", png_of(1, 2, 3, "rgbRGB"))).has_colours());
-  EXPECT_THAT(pixels(png_of(1, 2, 3, "rgbRGB"), 3), ElementsAre('r', 'g', 'b', 'R', 'G', 'B'));
-}
-
-TEST_F(PictureFile, MakesGreysColoursAndColoursGreys) {
-  EXPECT_THAT(pixels(png_of(2, 1, 1, "ab"), 3), ElementsAre('a', 'a', 'a', 'b', 'b', 'b'));
-  EXPECT_THAT(pixels(png_of(1, 1, 3, "zzz"), 1), ElementsAre('z'));
-}
-
-TEST_F(PictureFile, ReadsJpegWithinItsLoss) {
-  const std::string bytes = jpeg_of(16, 8, 1, std::string(16 * 8, '\x64'));
-  const picture_file picture(folder.write("x.jpg", bytes));
-  EXPECT_EQ(picture.width(), 16U);
-  EXPECT_EQ(picture.height(), 8U);
-  EXPECT_FALSE(picture.has_colours());
-  EXPECT_THAT(pixels(bytes, 1), Each(testing::AllOf(testing::Ge(98), testing::Le(102))));
-  EXPECT_THAT(pixels(jpeg_of(16, 8, 3, std::string(16 * 8 * 3, '\x64')), 3),
-              Each(testing::AllOf(testing::Ge(98), testing::Le(102))));
-}
-
-TEST_F(PictureFile, RefusesWhatIsNoPicture) {
-  EXPECT_EQ(picture_complaint("GIF89a..."), "x.png: expected a PNG or JPEG picture, found 'GIF89a..'");
-  EXPECT_THAT(picture_complaint(""), HasSubstr("expected a PNG or JPEG picture, found ''"));
+TEST_F(PictureFile, RefusesAPictureThatIsCutOrGone) {
+  for (const std::string& whole : pictures)
+    for (const std::size_t left : {12UL, whole.size() / 3, whole.size() / 2})
+      EXPECT_THAT(complaint([&] { read(whole.substr(0, left)); }),
+                  HasSubstr("x.png: the picture is damaged: "))
+          << left;
   EXPECT_THAT(complaint([&] { picture_file(folder.path() / "none.png"); }), HasSubstr("cannot be read"));
 }
 
-TEST_F(PictureFile, RefusesAPictureThatIsCut) {
-  for (const std::string& whole :
-       {png_of(9, 9, 3, std::string(243, 'x')), jpeg_of(16, 16, 3, std::string(768, 'x'))})
-    for (const std::size_t left : {12UL, whole.size() / 3, whole.size() / 2})
-      EXPECT_THAT(picture_complaint(whole.substr(0, left)), HasSubstr("x.png: the picture is damaged: "))
-          << left;
-}
-
-/// 65500 x 65500 pixels in 300 bytes: the size is told before memory is taken for them.
 TEST_F(PictureFile, TellsAHugeSizeWithoutTakingMemoryForIt) {
-  std::string bytes = jpeg_of(16, 16, 1, std::string(256, 'x'));
-  const std::size_t frame = bytes.find("\xff\xc0");
-  ASSERT_NE(frame, std::string::npos);
-  bytes.replace(frame + 5, 4, "\xff\xdc\xff\xdc");
-  const picture_file picture(folder.write("x.jpg", bytes));
+  const picture_file picture(folder.write("x.jpg", huge_jpeg()));
   EXPECT_EQ(picture.width(), 65500U);
   EXPECT_EQ(picture.height(), 65500U);
 }
 
 TEST_F(PictureFile, RefusesAnotherLengthOfPixels) {
   picture_file picture(folder.write("x.png", png_of(3, 2, 1, "abcdef")));
-  std::vector<std::uint8_t> few(5);
+  std::vector<std::uint8_t> few(5), two(12);
   EXPECT_THROW(picture.read(few, 1), std::invalid_argument);
-  std::vector<std::uint8_t> two(12);
   EXPECT_THROW(picture.read(two, 2), std::invalid_argument);
 }
 
 TEST_F(PictureFile, EndsInPixelsOrInOneLine) {
   std::mt19937 random(3);
-  for (const std::string& whole :
-       {png_of(9, 9, 3, std::string(243, 'x')), jpeg_of(16, 16, 3, std::string(768, 'x'))})
+  for (const std::string& whole : pictures)
     for (int i = 0; i < 300; ++i) {
       std::string bytes = whole;
       const std::size_t at = 8 + random() % (bytes.size() - 8);
       bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
       try {
-        picture_file picture(folder.write("x.png", bytes));
-        if (picture.width() * picture.height() > 100'000) continue; // as a reader of a folder refuses it
-        std::vector<std::uint8_t> all(picture.width() * picture.height() * 3);
-        picture.read(all, 3);
+        read(bytes);
       } catch (const file_error& e) {
         EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos) << e.what();
       }
@@ -249,6 +201,40 @@ TEST(PictureName, IsKnownByItsSuffix) {
   for (const char* name : {"a.png", "a.PNG", "b.c.jpg", "x.JPeG"}) EXPECT_TRUE(is_picture_name(name)) << name;
   for (const char* name : {".png", "png", "a.txt", "._a.png", "a.png.gz", ""})
     EXPECT_FALSE(is_picture_name(name)) << name;
+}
+
+class UnlabelledPictures : public ::testing::Test {
+protected:
+  std::string path(const char* name) const { return (folder.path() / name).string(); }
+
+  const scratch_folder folder;
+};
+
+TEST_F(UnlabelledPictures, AreFilesAndThoseOfFolders) {
+  std::filesystem::create_directories(folder.path() / "new" / "deeper.png");
+  std::filesystem::create_directory(folder.path() / "empty");
+  for (const char* name : {"new/b.JPG", "new/a.png", "new/notes.txt", "picture"}) folder.write(name, "");
+  const std::vector<std::string> named{path("picture"), path("new")}, lost{path("picture"), path("none.png")};
+  const std::vector<std::string> empty{path("empty")};
+  EXPECT_THAT(find_pictures(named), ElementsAre(path("picture"), path("new/a.png"), path("new/b.JPG")));
+  EXPECT_THAT(complaint([&] { find_pictures(lost); }), StartsWith("none.png: cannot be read: No such file"));
+  EXPECT_THAT(complaint([&] { find_pictures(empty); }), HasSubstr("empty: expected pictures *.png or *.jpg"));
+}
+
+TEST_F(UnlabelledPictures, AreDecodedWithTheChannelsOfTheModel) {
+  const std::vector<std::filesystem::path> files{folder.write("a.png", png_of(2, 1, 1, "ab")),
+                                                 folder.write("b.png", png_of(2, 1, 3, "ccczzz"))};
+  const byte_features greys = decode_pictures(files, {1, 2, 1});
+  EXPECT_EQ(greys.dims, (shape{1, 2, 1}));
+  EXPECT_THAT(greys.values, ElementsAre('a', 'b', 'c', 'z'));
+  EXPECT_THAT(decode_pictures(files, {1, 2, 3}).values,
+              ElementsAre('a', 'a', 'a', 'b', 'b', 'b', 'c', 'c', 'c', 'z', 'z', 'z'));
+  folder.write("b.png", "gone");
+  const auto why = [&](const shape& dims) { return complaint([&] { decode_pictures(files, dims); }); };
+  EXPECT_EQ(why({1, 2, 1}), "b.png: expected a PNG or JPEG picture, found 'gone'");
+  EXPECT_EQ(why({2, 1, 1}), "a.png: expected 1x2 pixels, as the model reads them, found 2x1");
+  EXPECT_THROW(decode_pictures(files, {2}), std::invalid_argument);
+  EXPECT_THROW(decode_pictures(files, {1, 2, 2}), std::invalid_argument);
 }
 
 } // namespace

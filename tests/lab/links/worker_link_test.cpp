@@ -1,55 +1,43 @@
-#include <mailgrad/tests/lab/lab_runs.hpp>
-
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
 #include <mailgrad/lab/links/worker_link.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
+#include <mailgrad/tests/lab/lab_runs.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-namespace mailgrad {
-
-// Runs in virtual time whose gradients and weights take time between a worker and the shards.
+namespace mailgrad::lab {
 namespace {
 
-using testing::expect_refused;
-using testing::lab_case;
-using testing::lab_options;
-using testing::lively_options;
-using testing::seconds_per_update;
-using testing::small_data;
-using testing::small_model;
+using namespace mailgrad::testing;
+using ::testing::ElementsAre;
 
-training_report run_linked(const lab_case& c, const training_options& o, const lab::link_formulas& links,
-                           const lab::wire_terms& wire = {}) {
-  lab::virtual_run_options how{c.workers};
+// Runs in virtual time whose gradients and weights take time between a worker and the shards.
+
+training_report train_linked(const lab_case& c, const training_options& o, const link_formulas& links,
+                             const wire_terms& wire = {}) {
+  virtual_run_options how{c.workers};
   how.links = links;
   how.wire = wire;
-  lab::virtual_run run(small_model(), small_data(), o, how);
-  run.run();
-  return run.report();
+  return run_in_lab(o, how);
+}
+
+training_report run_linked(const lab_case& c, const link_formulas& links, const wire_terms& wire = {}) {
+  return train_linked(c, lab_options(c), links, wire);
 }
 
 double size_of_weights() {
-  const lab_case c{1, "constant:1", "async", 1};
-  return static_cast<double>(
-      lab::virtual_run(small_model(), small_data(), lab_options(c), {1}).layout().size());
+  const virtual_run run(small_model(), small_data(), lab_options({1, "constant:1", "async", 1}), {1});
+  return static_cast<double>(run.layout().size());
 }
 
 /// Its step, and a message each way.
 TEST(WorkerLink, AddsItsLatencyTwiceToAnUpdate) {
-  const lab_case c{1, "constant:1", "async", 100};
-  const training_report r = run_linked(c, lab_options(c), {"0.25", ""});
+  const training_report r = run_linked({1, "constant:1", "async", 100}, {"0.25", ""});
   // A join and its answer come before the first step, and nothing waits for the last answer.
   EXPECT_DOUBLE_EQ(r.wall_seconds, 0.5 + 100 * 1.5 - 0.25 + 0.25);
   EXPECT_EQ(r.delays->latency, "0.25");
@@ -61,43 +49,38 @@ TEST(WorkerLink, AddsItsLatencyTwiceToAnUpdate) {
 TEST(WorkerLink, TakesTheBytesOfGradientsAndWeights) {
   const lab_case c{1, "constant:1", "async", 200};
   const double bytes = 12 + 4 * size_of_weights();
-  const training_report r = run_linked(c, lab_options(c), {"", std::to_string(bytes)});
+  const training_report r = run_linked(c, {"", std::to_string(bytes)});
   EXPECT_NEAR(seconds_per_update(r), 3, 0.02);
   // 12 bytes and an eighth of the numbers, and 8 bytes of means
-  const double encoded = static_cast<double>(
-      encoded_bytes(parse_wire_format("1-bit"), static_cast<std::size_t>(size_of_weights())));
-  const training_report small =
-      run_linked(c, lab_options(c), {"", std::to_string(bytes)}, {parse_wire_format("1-bit")});
+  const wire_format bits = parse_wire_format("1-bit");
+  const auto encoded = static_cast<double>(encoded_bytes(bits, static_cast<std::size_t>(size_of_weights())));
+  const training_report small = run_linked(c, {"", std::to_string(bytes)}, {bits});
   EXPECT_NEAR(seconds_per_update(small), 2 + encoded / bytes, 0.02);
   EXPECT_EQ(small.wire, "1-bit:block=512");
 }
 
 /// No message takes longer than a step may, so the clock counts on.
 TEST(WorkerLink, HasSlowestTimesThatTheClockCanCount) {
-  const lab_case c{1, "constant:1", "async", 3};
-  const training_report r = run_linked(c, lab_options(c), {"1e6", "1"});
+  const training_report r = run_linked({1, "constant:1", "async", 3}, {"1e6", "1"});
   EXPECT_EQ(r.ended, "completed");
   EXPECT_NEAR(r.wall_seconds, 3 * (2 * (1e6 + 12 + 4 * size_of_weights()) + 1) + 1e6, 1e4 + 1e6);
 }
 
 /// A worker under a barrier has the pace of the one whose link is slowest.
 TEST(WorkerLink, HasTheTimesOfItsWorker) {
-  const lab_case c{3, "constant:1", "sync", 300};
-  EXPECT_NEAR(seconds_per_update(run_linked(c, lab_options(c), {"i/10", ""})), 1.6, 0.02);
+  EXPECT_NEAR(seconds_per_update(run_linked({3, "constant:1", "sync", 300}, {"i/10", ""})), 1.6, 0.02);
 }
 
 /// However long messages take, a worker's gradients are M - 1 versions old in the mean.
 TEST(WorkerLink, LeavesTheMeanStalenessAsItIs) {
-  const lab_case c{4, "exp", "async", 20'000};
-  const training_report r = run_linked(c, lab_options(c), {"0.1*i", ""});
-  EXPECT_NEAR(r.staleness.mean(), 3, 0.01);
+  EXPECT_NEAR(run_linked({4, "exp", "async", 20'000}, {"0.1*i", ""}).staleness.mean(), 3, 0.01);
 }
 
 TEST(WorkerLink, ThatTakesNoTimeChangesNoBit) {
   for (const char* policy : {"async", "sync", "ssp:1"}) {
     const lab_case c{3, "exp", policy, 120};
-    const training_report linked = run_linked(c, lively_options(c), {"0", ""});
-    EXPECT_EQ(linked.parameters_sha256, testing::run_in_lab(c, lively_options(c)).parameters_sha256);
+    EXPECT_EQ(train_linked(c, lively_options(c), {"0", ""}).parameters_sha256,
+              run_lively(c).parameters_sha256);
   }
 }
 
@@ -109,13 +92,13 @@ TEST(WorkerLink, BalancesTheLedgerUnderEveryPolicyAndFormat) {
       const lab_case c{4, "exp:mean=i", policy, 300};
       training_options o = lively_options(c);
       o.shards = 2;
-      const lab::link_formulas links{"0.2*i", "1e3"};
-      const lab::wire_terms wire{parse_wire_format(format)};
-      const training_report r = run_linked(c, o, links, wire);
+      const link_formulas links{"0.2*i", "1e3"};
+      const wire_terms wire{parse_wire_format(format)};
+      const training_report r = train_linked(c, o, links, wire);
       EXPECT_EQ(r.ended, "completed") << policy << ": " << r.why;
       EXPECT_TRUE(r.ledger.balances()) << policy << ": " << to_string(r.ledger);
       EXPECT_EQ(r.steps, 300U) << policy;
-      EXPECT_EQ(r.parameters_sha256, run_linked(c, o, links, wire).parameters_sha256) << policy;
+      EXPECT_EQ(r.parameters_sha256, train_linked(c, o, links, wire).parameters_sha256) << policy;
     }
 }
 
@@ -123,11 +106,11 @@ TEST(WorkerLink, CarriesDifferencesOfLocalStepsAndClippedGradients) {
   const lab_case c{2, "exp", "async", 60};
   training_options o = lively_options(c);
   o.local_steps = 3;
-  EXPECT_EQ(run_linked(c, o, {"0.1", ""}, {parse_wire_format("int8")}).ended, "completed");
+  EXPECT_EQ(train_linked(c, o, {"0.1", ""}, {parse_wire_format("int8")}).ended, "completed");
   training_options clipped = lively_options(c);
   clipped.optimizer.clip_norm = 1e-3; // every gradient is scaled
-  const training_report exact = run_linked(c, clipped, {"0.1", ""});
-  const training_report rounded = run_linked(c, clipped, {"0.1", ""}, {parse_wire_format("float16")});
+  const training_report exact = train_linked(c, clipped, {"0.1", ""});
+  const training_report rounded = train_linked(c, clipped, {"0.1", ""}, {parse_wire_format("float16")});
   EXPECT_NE(exact.parameters_sha256, rounded.parameters_sha256);
   EXPECT_NEAR(*exact.test_loss, *rounded.test_loss, 1e-4) << "the factor counts once";
 }
@@ -136,7 +119,7 @@ TEST(WorkerLink, CarriesDifferencesOfLocalStepsAndClippedGradients) {
 TEST(WorkerLink, BringsDiscardedGradientsBackToTheirWorker) {
   const lab_case c{2, "list:1,1.4", "backup:1, async@40", 44};
   const auto loss = [&](const char* format, bool feedback) {
-    const training_report r = run_linked(c, lively_options(c), {}, {parse_wire_format(format), feedback});
+    const training_report r = train_linked(c, lively_options(c), {}, {parse_wire_format(format), feedback});
     EXPECT_GT(r.ledger.discarded_in_all(), 10U);
     return r.test_loss.value_or(0);
   };
@@ -145,17 +128,9 @@ TEST(WorkerLink, BringsDiscardedGradientsBackToTheirWorker) {
   EXPECT_GT(std::abs(loss("float16", true) - exact), 0.01);
 }
 
-TEST(WorkerLink, LosesWhatAMessageLacksIfAskedTo) {
-  const lab_case c{2, "constant:1", "async", 60};
-  const wire_format coarse = parse_wire_format("top-k:0.05");
-  EXPECT_NE(run_linked(c, lively_options(c), {}, {coarse, true}).parameters_sha256,
-            run_linked(c, lively_options(c), {}, {coarse, false}).parameters_sha256);
-}
-
 TEST(WorkerLink, IsRefusedInOneLineIfItsTimesAreNone) {
-  const auto refused = [](const lab::link_formulas& links, const char* policy, const char* words) {
-    const lab_case c{3, "constant:1", policy, 4};
-    expect_refused({policy, [&] { run_linked(c, lab_options(c), links); }, words});
+  const auto refused = [](const link_formulas& links, const char* policy, const char* words) {
+    expect_refused({policy, [&] { run_linked({3, "constant:1", policy, 4}, links); }, words});
   };
   refused({"-1", ""}, "async", "latency '-1'");
   refused({"1/(i-1)", ""}, "async", "for worker 0");
@@ -163,16 +138,6 @@ TEST(WorkerLink, IsRefusedInOneLineIfItsTimesAreNone) {
   refused({"", "0"}, "async", "bandwidth '0': expected 1 to 1e+15 bytes a second, found 0 for worker 0");
   refused({"1", ""}, "async, hogwild@2", "hogwild");
 }
-
-} // namespace
-} // namespace mailgrad
-
-namespace mailgrad::lab {
-namespace {
-
-using mailgrad::testing::dense_gradient;
-using mailgrad::testing::push_of;
-using ::testing::ElementsAre;
 
 constexpr step_number none{};
 
@@ -193,7 +158,7 @@ protected:
   }
 
   const std::shared_ptr<const parameter_layout> layout_ =
-      std::make_shared<const parameter_layout>(mailgrad::testing::layout_of({{"w", {16}}}, 1));
+      std::make_shared<const parameter_layout>(layout_of({{"w", {16}}}, 1));
   std::size_t bytes_ = 0;
 };
 
@@ -235,11 +200,11 @@ TEST_F(GradientWire, LetsAnExactGradientThroughAsItIs) {
 
 /// Each shard gets its own rows, as a run over processes has it.
 TEST(GradientWireOfTables, CarriesTheRowsOfAShard) {
-  const auto layout = std::make_shared<const parameter_layout>(
-      mailgrad::testing::layout_of({{"dense", {2}}, {"table", {4, 2}, true}}, 1));
+  const auto layout =
+      std::make_shared<const parameter_layout>(layout_of({{"dense", {2}}, {"table", {4, 2}, true}}, 1));
   gradient_wire wire({parse_wire_format("bfloat16")}, layout);
   const auto g = dense_gradient(std::vector<float>(layout->dense_size(), 1));
-  mailgrad::testing::add_rows(*g, 1, 2, {3, 0}, {1, 2, 3, 4});
+  add_rows(*g, 1, 2, {3, 0}, {1, 2, 3, 4});
   push_gradient x = push_of(0, 1, 0, g);
   EXPECT_EQ(wire.carry(0, x) > 12 + 2 * layout->dense_size(), true);
   ASSERT_EQ(x.payload.values->sparse.size(), 1U);

@@ -1,3 +1,0 @@
-#include <mailgrad/tests/optim/plugins/custom_rules.hpp>
-
-MAILGRAD_PLUGIN(mailgrad::testing::own_momentum)

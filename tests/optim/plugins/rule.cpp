@@ -1,0 +1,3 @@
+#include <mailgrad/tests/optim/plugins/custom_rules.hpp>
+
+MAILGRAD_PLUGIN(mailgrad::testing::MAILGRAD_RULE)
