@@ -40,8 +40,8 @@ struct assembly {
   std::string optimizer = "momentum";
   std::optional<double> learning_rate{};
   std::string cure = "none";
-  std::uint64_t local_steps =
-      0; ///< if there are any, the optimiser is the workers', and the shards average models
+  /// If there are any, the optimiser is the workers', and the shards average models.
+  std::uint64_t local_steps = 0;
   std::string outer_optimizer = "sgd"; ///< of the shards then; another than sgd has a learning rate of 0.1
   std::uint64_t seed = 1;
   std::size_t trace_events = 0;
@@ -68,7 +68,31 @@ struct assembly {
   /// Gives what a worker adds its gradients up with; null: each gradient goes to the shards by itself.
   std::function<std::shared_ptr<net::all_reduce>(rank)> sums{};
   /// The eavesdropper between this worker and this shard calls it when it forwards weights.
-  std::function<void(std::uint32_t worker, std::uint32_t shard)> on_weights;
+  std::function<void(std::uint32_t worker, std::uint32_t shard)> on_weights{};
+};
+
+/// A runner that has another one compute. A test changes what it wants of it.
+class forwarding_runner : public step_runner {
+public:
+  explicit forwarding_runner(std::shared_ptr<step_runner> own) : own_(std::move(own)) {}
+
+  std::shared_ptr<gradient> make_gradient() const override { return own_->make_gradient(); }
+  void on_end(std::function<void()> notice) override { own_->on_end(std::move(notice)); }
+  void use_weights(std::uint32_t shard, const snapshot& values) override { own_->use_weights(shard, values); }
+  void use_host_weights(std::uint32_t shard, const float* values,
+                        std::shared_ptr<const void> owner) override {
+    own_->use_host_weights(shard, values, std::move(owner));
+  }
+  std::size_t most_under_way() const noexcept override { return own_->most_under_way(); }
+  step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override {
+    return own_->begin_step(std::move(inputs), std::move(out));
+  }
+  float end_step() override { return own_->end_step(); }
+  std::optional<device_span> span() const override { return own_->span(); }
+  step_state give_up() override { return own_->give_up(); }
+
+private:
+  std::shared_ptr<step_runner> own_;
 };
 
 /// The plan that `training` would make for such a run.

@@ -1,14 +1,241 @@
 #pragma once
 
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/engine/account/report_of_run.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/tests/actors/runs/assembled_run.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
-#include <cstddef>
-#include <memory>
+#include <array>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <ostream>
+
+// Whole runs on the test's own thread: which there are, how they are played, and what must hold at the end of
+// any, whatever the order of its messages.
 
 namespace mailgrad::testing {
+
+/// Every policy whose updates have an order, which a run can record, and two runs that switch between
+/// several. All but hogwild are among them, as a test of replays makes sure.
+inline constexpr auto ordered_policies = std::to_array<const char*>(
+    {"async", "sync", "ssp:1", "dssp:0,2", "backup:1", "k-async:2", "k-batch-async:2", "k-batch-sync:2",
+     "rennala:3", "ringmaster:2", "malenia:4", "ringleader", "queue:2,3", "quorum:2,grace=0.0005",
+     "sync, queue:1,3@3, queue:2,2@7, async@10", "ringleader, malenia:2@4, ringleader@8",
+     "async, sync@4, ssp:1@8", "sync, backup:1@3, k-async:2@7, async@10"});
+
+inline std::string name_of_policy(const ::testing::TestParamInfo<const char*>& policy) {
+  return test_name(policy.param);
+}
+
+/// A cure, the optimiser and local steps that it needs, and one policy or several.
+struct treated_run {
+  const char* cure;
+  const char* optimizer = "momentum";
+  std::uint64_t local_steps = 0;
+  const char* policy = "async";
+  const char* outer = "sgd"; ///< the optimiser of the shards, if there are local steps
+};
+
+inline void PrintTo(const treated_run& t, std::ostream* out) {
+  *out << t.cure << ' ' << t.optimizer << ' ' << t.local_steps << ' ' << t.policy << ' ' << t.outer;
+}
+
+/// Runs with every kind of cure, and runs with local steps under every kind of policy.
+inline constexpr auto treated_runs =
+    std::to_array<treated_run>({{"inverse"},
+                                {"fedbuff", "sgd", 2, "k-batch-async:2"},
+                                {"dc-asgd"},
+                                {"dc-asgd-a", "adam", 0, "k-async:2"},
+                                {"delay-feedback", "sgd", 0, "async"},
+                                {"gap-aware", "momentum", 0, "async, ssp:1@5, async@9"},
+                                {"dana-zero", "sgd"},
+                                {"dana-slim", "sgd", 0, "ssp:1"},
+                                {"dana-dc", "sgd", 0, "async, ringmaster:2@6"},
+                                {"easgd", "nesterov", 3},
+                                {"easgd:0.5", "sgd", 1},
+                                {"easgd", "sgd", 2, "sync"},
+                                {"easgd", "sgd", 1, "async, sync@5, async@9"},
+                                {"momentum-compensation"},
+                                {"cgad", "sgd", 2, "async", "adam"},
+                                {"mla", "sgd", 3, "async", "nesterov"},
+                                {"heloco", "sgd", 2, "k-batch-async:2", "nesterov"},
+                                {"none", "adam", 2, "sync"},
+                                {"none", "sgd", 3, "backup:1, async@7"},
+                                {"none", "sgd", 5, "rennala:2"}});
+
+/// Plain SGD without a cure.
+constexpr treated_run plain_under(const char* policy) { return {"none", "sgd", 0, policy}; }
+
+inline std::string name_of_treated(const ::testing::TestParamInfo<treated_run>& info) {
+  const auto& [cure, optimizer, local_steps, policy, outer] = info.param;
+  return test_name(std::string(cure) + ' ' + optimizer + ' ' + std::to_string(local_steps) + ' ' + policy);
+}
+
+inline assembly treated(const treated_run& t) {
+  return {.policy = t.policy,
+          .optimizer = t.optimizer,
+          .cure = t.cure,
+          .local_steps = t.local_steps,
+          .outer_optimizer = t.outer};
+}
+
+inline void expect_same_bits(const std::vector<float>& was, const std::vector<float>& is) {
+  ASSERT_EQ(was.size(), is.size());
+  ASSERT_EQ(0, std::memcmp(was.data(), is.data(), was.size() * sizeof(float)));
+}
+
+inline void expect_balanced(const assembled_run& run) {
+  const run_outcome& outcome = run.outcome();
+  const audited_ledger audited = audit(outcome, run.written());
+  EXPECT_TRUE(audited.ledger.balances()) << to_string(audited.ledger);
+  EXPECT_THAT(audited.contradictions, ::testing::IsEmpty());
+  for (const shard_report& s : outcome.shards)
+    for (const worker_account& account : s.workers) {
+      EXPECT_TRUE(account.ledger.balances()) << to_string(account.ledger);
+      EXPECT_FALSE(account.ledger.discarded.contains("other epoch")) << "a fence let a gradient through";
+      EXPECT_EQ(account.ledger.applied + account.ledger.merged, account.gaps.total());
+      EXPECT_EQ(account.ledger.discarded_in_all(), account.discarded_gaps.total());
+    }
+}
+
+/// How many gradients one shard has judged: applied, merged or discarded, or waiting in a batch.
+inline std::uint64_t judged_by(const shard_report& s) {
+  std::uint64_t judged = 0;
+  for (const worker_account& account : s.workers) judged += account.ledger.produced - account.unjudged;
+  return judged;
+}
+
+/// Expects that one shard got each step of one worker exactly once, and in order.
+inline void expect_each_step_once(const worker_account& account, const exchange_notes& notes) {
+  std::vector<std::uint64_t> in_order(account.last_step.value);
+  std::iota(in_order.begin(), in_order.end(), 1U);
+  EXPECT_EQ(notes.steps_pushed, in_order);
+  EXPECT_EQ(account.ledger.produced, in_order.size());
+}
+
+/// The sum of (gap + 1) over the gradients of one account, which is how many versions their worker passed.
+inline std::uint64_t versions_passed(const worker_account& account) {
+  std::uint64_t sum = 0;
+  for (const auto& [gap, count] : account.gaps.buckets()) sum += (gap + 1) * count;
+  return sum;
+}
+
+/// Expects the staleness of a run with M workers and U updates to add up to (M - 1) U.
+///
+/// This holds if every worker is always busy and each gradient makes a version. For each worker, each of the
+/// U versions is then its own, or it counts once: in a gap, in the age of the weights that the worker holds
+/// at the end, or as missed before its first read. `notes` are those of this shard, by rank.
+inline void expect_staleness_conserved(const shard_report& shard,
+                                       const std::vector<const exchange_notes*>& notes) {
+  std::uint64_t gaps = 0;
+  std::uint64_t ages_at_the_end = 0;
+  std::uint64_t missed_at_the_start = 0;
+  for (std::size_t r = 0; r < notes.size(); ++r) {
+    const std::vector<std::uint64_t>& read = notes[r]->versions_read;
+    ASSERT_FALSE(read.empty());
+    EXPECT_EQ(read.back() - read.front(), versions_passed(shard.workers[r])) << "worker " << r;
+    gaps += versions_passed(shard.workers[r]) - shard.workers[r].gaps.total();
+    ages_at_the_end += shard.version.value - read.back();
+    missed_at_the_start += read.front();
+  }
+  EXPECT_EQ(gaps + ages_at_the_end, (notes.size() - 1) * shard.version.value - missed_at_the_start);
+}
+
+/// Expects that all workers begin each policy epoch with the same version. `notes` as above.
+inline void expect_epochs_begin_at_one_version(const std::vector<const exchange_notes*>& notes) {
+  std::map<std::uint64_t, std::uint64_t> first_versions; // by epoch; workers begin epoch 0 as they join
+  for (const exchange_notes* worker : notes)
+    for (std::size_t i = 0; i < worker->epochs_read.size(); ++i) {
+      const std::uint64_t epoch = worker->epochs_read[i];
+      if (epoch == 0 || (i > 0 && epoch == worker->epochs_read[i - 1])) continue;
+      const std::uint64_t first = first_versions.try_emplace(epoch, worker->versions_read[i]).first->second;
+      EXPECT_EQ(worker->versions_read[i], first) << "epoch " << epoch;
+    }
+}
+
+using kept_checkpoints = std::vector<std::shared_ptr<const checkpoint>>;
+
+/// Keeps a checkpoint in memory, as a file would.
+inline checkpoint_written keep(const write_checkpoint& x, kept_checkpoints& kept) {
+  const std::string where = "checkpoint of step " + std::to_string(x.steps);
+  kept.push_back(std::make_shared<const checkpoint>(checkpoint::of(x.parts, where)));
+  return {x.number, x.steps, where, {}, 0, 0};
+}
+
+/// Does with a checkpoint what the test says, and may leave it without an answer.
+class played_writer {
+public:
+  static constexpr const char* name = "mailgrad.played-writer";
+  using writing = std::function<std::optional<checkpoint_written>(const write_checkpoint&)>;
+
+  played_writer(caf::event_based_actor* self, writing write) : self_(self), write_(std::move(write)) {}
+
+  caf::behavior make_behavior() {
+    return {messaging::on(self_,
+                          [this](const write_checkpoint& x) {
+                            if (const auto done = write_(x))
+                              messaging::send(self_, messaging::sender_of(self_), *done);
+                          }),
+            messaging::on(self_, [this](const give_up&) { self_->quit(); })};
+  }
+
+private:
+  caf::event_based_actor* self_;
+  writing write_;
+};
+
+/// What a run came to.
+struct kept_result {
+  std::vector<float> weights;
+  run_outcome outcome;
+  training_report report;
+  kept_checkpoints checkpoints;
+};
+
+/// What becomes of the slots of a run, as the test has it.
+class comings_and_goings {
+public:
+  comings_and_goings(assembled_run& run, drawn_order& order, std::uint32_t slots)
+      : run_(run), order_(order), incarnations_(slots) {}
+
+  /// One draws what happens: a worker joins, comes back, leaves or is killed.
+  void one() {
+    const auto r = static_cast<std::uint32_t>(order_.below(incarnations_.size()));
+    const std::uint64_t what = order_.below(4);
+    const bool never_came = r >= run_.devices.size() || !run_.devices[r];
+    // Also in place of an incarnation that is still there, and has not been missed.
+    if (never_came || what == 0) return run_.add_worker(r, incarnations_[r] += never_came ? 0 : 1);
+    if (what == 1) return messaging::send_anonymously(run_.devices[r], leave_run{});
+    messaging::kill(run_.devices[r]);
+  }
+
+private:
+  assembled_run& run_;
+  drawn_order& order_;
+  std::vector<std::uint32_t> incarnations_;
+};
+
+/// Has `check` compare the run that `play` plays of `a` with those that go on from each of its checkpoints,
+/// of which there are at least so many.
+template <class Play, class Check>
+void go_on_from_each(std::size_t least, assembly a, Play play, Check check) {
+  const std::optional<kept_result> was = play(a);
+  ASSERT_TRUE(was);
+  EXPECT_GE(was->checkpoints.size(), least);
+  for (const auto& from : was->checkpoints) {
+    SCOPED_TRACE("resumed from " + from->path().string());
+    a.resume = from;
+    const std::optional<kept_result> is = play(a);
+    ASSERT_TRUE(is);
+    check(*was, *is);
+  }
+}
 
 /// Fixture of tests of whole runs on the test's own thread. Their messages arrive in randomly drawn orders.
 class DrawnRuns : public ::testing::Test {
@@ -21,6 +248,78 @@ protected:
   std::size_t deliver(drawn_order& order, std::size_t most = deterministic_system::endless) {
     return system_.deliver(order, most,
                            [&] { time_->advance(instant{static_cast<instant::rep>(order.below(1000))}); });
+  }
+  /// Delivers messages and ends late steps in a drawn order until neither is left; at most `most` of them.
+  template <class Steps>
+  void play(drawn_order& order, Steps& steps, std::size_t most = deterministic_system::endless) {
+    for (std::size_t played = 0; played < most; ++played) {
+      if (order.below(4) == 0 && steps.end_one()) continue;
+      if (deliver(order, 1) == 0 && !steps.end_one()) return;
+    }
+  }
+  /// How many messages a run takes that nobody disturbs.
+  std::size_t length_of(const assembly& a) {
+    drawn_order order(0);
+    const assembled_run run = assemble(a);
+    return deliver(order);
+  }
+
+  /// Plays runs of `a` in these orders, each to its only end, at which `check` looks. `disturb` may first
+  /// deliver some messages, and do something to the run.
+  template <class Disturb, class Check>
+  void in_orders(const drawn_orders& orders, const assembly& a, Disturb disturb, Check check) {
+    for (drawn_order& order : orders) {
+      assembled_run run = assemble(a);
+      disturb(run, order);
+      deliver(order);
+      ASSERT_EQ(run.times_ended(), 1U) << "somebody waits:\n" << why_it_waits(run, order);
+      check(run);
+    }
+  }
+  template <class Check>
+  void in_orders(const drawn_orders& orders, const assembly& a, Check check) {
+    in_orders(
+        orders, a, [](const assembled_run&, drawn_order&) {}, check);
+  }
+
+  caf::actor spawn_writer(played_writer::writing write) {
+    return messaging::spawn<played_writer>(system_.actors(), std::move(write));
+  }
+  /// The checkpoints of a run of `a`, which `use` plays.
+  template <class Use>
+  kept_checkpoints checkpoints_of(assembly a, drawn_order& order, Use use) {
+    const auto kept = std::make_shared<kept_checkpoints>();
+    a.checkpoint_writer = spawn_writer([kept](const write_checkpoint& x) { return keep(x, *kept); });
+    {
+      assembled_run run = assemble(a);
+      use(run, *kept);
+    }
+    messaging::kill(a.checkpoint_writer);
+    deliver(order);
+    return *kept;
+  }
+  /// What a run of `a` comes to, whose messages `deliver_all` delivers.
+  template <class DeliverAll>
+  std::optional<kept_result> finish_keeping(const assembly& a, drawn_order& order, DeliverAll deliver_all) {
+    std::optional<kept_result> ended;
+    auto kept = checkpoints_of(a, order, [&](const assembled_run& run, const kept_checkpoints&) {
+      deliver_all();
+      EXPECT_EQ(run.times_ended(), 1U) << why_it_waits(run, order);
+      if (run.times_ended() != 1) return;
+      EXPECT_EQ(run.outcome().why, "");
+      expect_balanced(run);
+      ended = kept_result{run.weights(), run.outcome(), report_of(run.outcome(), run.written()), {}};
+    });
+    if (ended) ended->checkpoints = std::move(kept);
+    return ended;
+  }
+
+  /// Empty of a run that has ended.
+  std::string why_it_waits(const assembled_run& run, drawn_order& order) {
+    if (run.times_ended() > 0) return "";
+    messaging::send_anonymously(run.coordinator_actor, list_wait_reasons{});
+    deliver(order);
+    return run.waits();
   }
 
   deterministic_system system_;

@@ -3,11 +3,7 @@
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 #include <mailgrad/tests/support/needs_gpu.hpp>
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <string>
-#include <vector>
+#include <atomic>
 
 namespace mailgrad::testing {
 
@@ -25,12 +21,28 @@ inline training_options all_on_gpu(const std::string& policy, std::uint32_t stre
   return o;
 }
 
-/// The weights with which a run of the small model ends.
-inline std::vector<float> weights_of(const training_options& o) {
-  training run(small_model(), small_data(), o);
-  run.report();
-  const auto found = run.parameters();
-  return {found.begin(), found.end()};
+/// A run that goes on from the newest checkpoint in `folder`, which two epochs of the same run have left
+/// there.
+inline training_options resumed(training_options o, const std::filesystem::path& folder,
+                                std::uint64_t every_steps = 5) {
+  training_options half = o;
+  half.epochs = 2;
+  half.checkpoints = {.folder = folder.string(), .every_steps = every_steps};
+  completed(half);
+  o.resume = newest_in(folder);
+  return o;
+}
+
+/// Stops a run when its weights have been tested three times. Returns its report.
+inline training_report report_when_tested(training& run) {
+  const auto left = std::make_shared<std::atomic<int>>(3);
+  run.observe([left, &run](const run_event& e) {
+    if (std::holds_alternative<evaluation_made>(e) && --*left == 0) run.stop("tested");
+  });
+  training_report r = run.report();
+  EXPECT_EQ(r.ended, "stopped") << r.why;
+  EXPECT_GE(r.evaluations.count, 3U);
+  return r;
 }
 
 /// Fixture of whole runs on streams of a GPU, on threads: the simulated GPU, or a real one.

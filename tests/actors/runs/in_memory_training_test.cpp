@@ -1,13 +1,10 @@
-#include <mailgrad/actors/training.hpp>
-#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/graph/operations.hpp>
+#include <mailgrad/tests/actors/runs/small_training.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
-#include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
@@ -18,7 +15,9 @@
 namespace mailgrad {
 namespace {
 
+using testing::completed;
 using ::testing::HasSubstr;
+
 using floats = std::vector<float>;
 using ints = std::vector<std::int32_t>;
 
@@ -81,10 +80,9 @@ model_outputs of_two(graph& g, const model_request& r) {
   return two_layers(x, g, r);
 }
 
-training_options options_for(std::size_t devices, std::uint32_t workers = 0) {
+training_options options_for(std::size_t devices) {
   training_options o;
   o.devices.assign(devices, parse_device("cpu:0"));
-  o.workers = workers;
   o.policy = "sync";
   o.batch = 16;
   o.epochs = 2;
@@ -93,10 +91,7 @@ training_options options_for(std::size_t devices, std::uint32_t workers = 0) {
 }
 
 void expect_the_same(const model_function& one, const model_function& two, const training_options& o) {
-  const training_report a = train(one, data_of(in_one), o);
-  const training_report b = train(two, data_of(in_two), o);
-  EXPECT_EQ(a.ended, "completed") << a.why;
-  EXPECT_EQ(b.ended, "completed") << b.why;
+  const training_report a = completed(one, data_of(in_one), o), b = completed(two, data_of(in_two), o);
   EXPECT_FALSE(a.parameters_sha256.empty());
   EXPECT_EQ(a.parameters_sha256, b.parameters_sha256);
   EXPECT_EQ(a.test_rmse.value(), b.test_rmse.value());
@@ -108,8 +103,9 @@ TEST(InMemoryTraining, OfTwoInputsIsThatOfTheirColumnsInOne) {
 
 /// One worker of two devices.
 training_options spanning() {
-  training_options o = options_for(2, 1);
-  o.devices[1] = parse_device("cpu:1");
+  training_options o = options_for(2);
+  o.devices = cpus(2);
+  o.workers = 1;
   return o;
 }
 
@@ -129,14 +125,12 @@ TEST(InMemoryTraining, TakesArraysForTheRowsOfAFile) {
   const auto model = find_model("mlp:hidden=6");
   const floats rows = noise(100 * both, 3);
   const floats targets = noise(100, 4);
-  const auto trained = [&](dataset d) {
-    return train(model, std::make_shared<data_split>(data_split{std::move(d), {}, "rows", {}}),
-                 options_for(1));
+  const auto sum_of = [&](dataset d) {
+    const auto data = std::make_shared<data_split>(data_split{std::move(d), {}, "rows", {}});
+    return completed(model, data, options_for(1)).parameters_sha256;
   };
-  const training_report file = trained({float_features{{both}, rows}, targets});
-  const training_report arrays = trained(dataset::from(in_one(rows), sample_array({100}, targets)));
-  EXPECT_EQ(file.ended, "completed") << file.why;
-  EXPECT_EQ(file.parameters_sha256, arrays.parameters_sha256);
+  EXPECT_EQ(sum_of({float_features{{both}, rows}, targets}),
+            sum_of(dataset::from(in_one(rows), sample_array({100}, targets))));
 }
 
 TEST(InMemoryTraining, PredictsWhatTheTestMeasured) {
@@ -156,9 +150,7 @@ TEST(InMemoryTraining, PredictsWhatTheTestMeasured) {
 }
 
 TEST(InMemoryTraining, BuiltInModelsPredictSeveralNumbers) {
-  const training_report r = train(find_model("mlp:hidden=6"), data_of(in_one), options_for(1));
-  EXPECT_EQ(r.ended, "completed") << r.why;
-  EXPECT_LT(r.test_rmse.value(), 0.5);
+  EXPECT_LT(completed(find_model("mlp:hidden=6"), data_of(in_one), options_for(1)).test_rmse.value(), 0.5);
 }
 
 /// A number for each pair of a user and an item; the rows of both gradients come straight from the batch.
@@ -198,22 +190,14 @@ TEST(InMemoryTraining, LearnsFromTwoInputsOfNumbersOfRows) {
     o.policy = policy;
     o.optimizer.learning_rate = 0.02; // so small that the staleness of a busy machine does no harm
     o.epochs = 100;
-    const training_report r = train(matrix_factors, ratings(), o);
-    EXPECT_EQ(r.ended, "completed") << r.why;
-    EXPECT_LT(r.test_rmse.value(), 0.3);
+    EXPECT_LT(completed(matrix_factors, ratings(), o).test_rmse.value(), 0.3);
   }
 }
 
 TEST(InMemoryTraining, IsReplayedOnTheSameArraysAlone) {
-  const scratch_folder folder;
   training_options o = rating_options();
   o.epochs = 2;
-  o.record = (folder.path() / "run.rec").string();
-  const training_report recorded = train(matrix_factors, ratings(), o);
-  ASSERT_EQ(recorded.ended, "completed") << recorded.why;
-  o.replay = std::make_shared<recording>(read_recording(o.record));
-  o.record.clear();
-  EXPECT_EQ(train(matrix_factors, ratings(), o).parameters_sha256, recorded.parameters_sha256);
+  o = testing::expect_repeatable(matrix_factors, ratings(), o);
   testing::expect_refused({"another number in the second array",
                            [&] { train(matrix_factors, ratings(1), o); }, "the training data were "});
 }
@@ -253,7 +237,7 @@ TEST(InMemoryTraining, RefusesAModelOfOtherInputs) {
 
 TEST(InMemoryTraining, EndsWhenItsUserHasSeenEnough) {
   training_options o = options_for(2);
-  o.epochs = 1'000'000;
+  o.epochs = testing::for_ever;
   training run(of_two, data_of(in_two), o);
   while (!run.wait_for(std::chrono::milliseconds(1)))
     if (run.progress().steps >= 100) run.stop("seen enough");

@@ -1,12 +1,8 @@
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 #include <mailgrad/tests/engine/account/event_reader.hpp>
 #include <mailgrad/tests/engine/ticking_time.hpp>
-#include <mailgrad/tests/support/scratch_files.hpp>
-
-#include <mailgrad/engine/record/recording.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <atomic>
@@ -14,34 +10,29 @@
 #include <fstream>
 #include <map>
 #include <stdexcept>
-#include <string>
-#include <vector>
+#include <thread>
 
 // What is measured while a run goes on, and that it changes nothing.
 
 namespace mailgrad {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using testing::options_for;
-using ::testing::SizeIs;
-using testing::small_data;
-using testing::small_model;
-using ::testing::StartsWith;
-using testing::trained;
+using testing::endless, testing::options_for, testing::small_data, testing::small_model, testing::trained;
+using ::testing::IsEmpty, ::testing::SizeIs, ::testing::StartsWith;
+
+using namespace std::chrono_literals;
 
 class MeasuredRun : public ::testing::Test {
 protected:
-  training_options measured(const std::string& policy, std::uint32_t workers,
-                            const std::string& name = "m.jsonl") {
+  std::string in_folder(const char* name) const { return (folder_.path() / name).string(); }
+  training_options measured(const std::string& policy, std::uint32_t workers) const {
     training_options o = options_for(policy, workers);
-    o.metrics = (folder_.path() / name).string();
+    o.metrics = in_folder("m.jsonl");
     o.metrics_every = {.steps = 1};
     return o;
   }
-  std::vector<std::string> lines(const std::string& name = "m.jsonl") const {
-    std::ifstream in(folder_.path() / name);
+  std::vector<std::string> lines(const char* name = "m.jsonl") const {
+    std::ifstream in(in_folder(name));
     std::vector<std::string> all;
     for (std::string line; std::getline(in, line);) all.push_back(line);
     return all;
@@ -52,20 +43,21 @@ protected:
 
 TEST_F(MeasuredRun, EndsItsLinesWithTheReport) {
   for (const char* policy : {"async", "sync", "ssp:1", "k-batch-sync:1", "hogwild", "async, hogwild@20"}) {
+    SCOPED_TRACE(policy);
     const training_report r = trained(measured(policy, 2));
-    ASSERT_FALSE(lines().empty()) << policy;
+    ASSERT_FALSE(lines().empty());
     const auto last = nlohmann::json::parse(lines().back());
-    EXPECT_EQ(last["steps"], r.steps) << policy;
-    EXPECT_EQ(last["samples"], r.samples) << policy;
-    EXPECT_EQ(last["updates"], r.updates) << policy;
-    EXPECT_EQ(last["computed"], r.ledger.produced) << policy;
-    EXPECT_EQ(last["applied"], r.ledger.applied) << policy;
-    EXPECT_EQ(last["merged"], r.ledger.merged) << policy;
-    EXPECT_EQ(last["discarded"], r.ledger.discarded_in_all()) << policy;
-    EXPECT_EQ(last["test_accuracy"], r.test_accuracy.value()) << policy;
-    EXPECT_GE(last["time_s"], r.wall_seconds) << policy;
-    ASSERT_FALSE(r.curve.empty()) << policy;
-    EXPECT_EQ(to_json(r.curve.back()), lines().back()) << policy;
+    EXPECT_EQ(last["steps"], r.steps);
+    EXPECT_EQ(last["samples"], r.samples);
+    EXPECT_EQ(last["updates"], r.updates);
+    EXPECT_EQ(last["computed"], r.ledger.produced);
+    EXPECT_EQ(last["applied"], r.ledger.applied);
+    EXPECT_EQ(last["merged"], r.ledger.merged);
+    EXPECT_EQ(last["discarded"], r.ledger.discarded_in_all());
+    EXPECT_EQ(last["test_accuracy"], r.test_accuracy.value());
+    EXPECT_GE(last["time_s"], r.wall_seconds);
+    ASSERT_FALSE(r.curve.empty());
+    EXPECT_EQ(to_json(r.curve.back()), lines().back());
   }
 }
 
@@ -95,7 +87,7 @@ TEST_F(MeasuredRun, EndsWithTheSameWeightsAsOneThatIsNot) {
     training_options o = options_for(policy, workers);
     o.shards = 2;
     const std::string plain = trained(o).parameters_sha256;
-    o.metrics = (folder_.path() / "m.csv").string();
+    o.metrics = in_folder("m.csv");
     o.metrics_every = {.steps = 1};
     o.evaluate_every = {.steps = 1};
     EXPECT_EQ(trained(o).parameters_sha256, plain) << policy;
@@ -106,17 +98,16 @@ TEST_F(MeasuredRun, EndsWithTheSameWeightsAsOneThatIsNot) {
 TEST_F(MeasuredRun, ReplaysWithTheSameWeights) {
   training_options o = options_for("async", 2);
   o.shards = 2;
-  o.record = (folder_.path() / "run.rec").string();
+  o.record = in_folder("run.rec");
   const std::string recorded = trained(o).parameters_sha256;
-  o.replay = std::make_shared<const recording>(read_recording(o.record));
-  o.record.clear();
+  o = testing::replay_of(o);
   o.metrics_every = o.evaluate_every = {.steps = 1};
   EXPECT_EQ(trained(o).parameters_sha256, recorded);
 }
 
 TEST_F(MeasuredRun, WritesTheSameEventsForTensorBoard) {
   training_options o = measured("async", 2);
-  o.tensorboard = (folder_.path() / "board").string();
+  o.tensorboard = in_folder("board");
   const training_report r = trained(o);
   ASSERT_THAT(testing::event_files(o.tensorboard), SizeIs(1));
   const auto events = testing::events_in(testing::event_files(o.tensorboard)[0]);
@@ -136,7 +127,7 @@ TEST_F(MeasuredRun, WritesTheSameEventsForTensorBoard) {
 
 TEST_F(MeasuredRun, TakesTheDateFromItsClock) {
   training_options o = measured("async", 1);
-  o.tensorboard = (folder_.path() / "board").string();
+  o.tensorboard = in_folder("board");
   training run(small_model(), small_data(), o, std::make_shared<testing::ticking_time>());
   run.report();
   const auto files = testing::event_files(o.tensorboard);
@@ -165,9 +156,8 @@ TEST_F(MeasuredRun, GoesOnWhenTheDiskIsFull) {
 
 TEST_F(MeasuredRun, IsTestedWhileItGoesOn) {
   for (const char* policy : {"async", "sync", "hogwild", "async, hogwild@40"}) {
-    training_options o = options_for(policy, 2);
+    training_options o = endless(policy);
     o.shards = 2;
-    o.epochs = 1'000'000'000;
     o.metrics_every = {.span = std::chrono::hours{1}};
     o.evaluate_every = {.steps = 20};
     training run(small_model(), small_data(), o);
@@ -191,8 +181,7 @@ TEST_F(MeasuredRun, IsTestedWhileItGoesOn) {
 
 /// The run goes on, and judges nothing by them.
 TEST_F(MeasuredRun, CountsTestsThatAreLeftOut) {
-  training_options o = options_for("async", 2);
-  o.epochs = 1'000'000'000;
+  training_options o = endless("async");
   o.evaluate_every = {.steps = 20};
   o.patience = 1;
   const model_function trained_only = [](graph& g, const model_request& r) {
@@ -238,7 +227,7 @@ TEST_F(MeasuredRun, TellsItsSwitches) {
 
 TEST_F(MeasuredRun, NamesThePolicyOfEachMomentInTensorBoard) {
   training_options o = measured("async, sync@20", 2);
-  o.tensorboard = (folder_.path() / "board").string();
+  o.tensorboard = in_folder("board");
   const training_report r = trained(o);
   std::vector<std::string> policies;
   std::vector<float> switches;
@@ -258,8 +247,7 @@ TEST_F(MeasuredRun, NamesThePolicyOfEachMomentInTensorBoard) {
 }
 
 TEST_F(MeasuredRun, CanBeSwitchedAndStoppedByWhoeverObservesIt) {
-  training_options o = options_for("async", 2);
-  o.epochs = 1'000'000'000;
+  training_options o = endless("async");
   o.metrics_every = {.steps = 1};
   training run(small_model(), small_data(), o);
   std::atomic<bool> asked{false};
@@ -291,11 +279,92 @@ TEST_F(MeasuredRun, CallsAnObserverThatThrowsNoMore) {
 }
 
 TEST_F(MeasuredRun, EndsWithoutAReport) {
-  training_options o = options_for("async", 2);
-  o.epochs = 1'000'000'000;
+  training_options o = endless("async");
   o.evaluate_every = {.steps = 1};
   training run(small_model(), small_data(), o);
   while (run.progress().steps == 0) run.wait_for(std::chrono::milliseconds{5});
+}
+
+// ---- a run that is asked where it stands while it goes on, from threads that are no actors
+
+TEST(ReportSoFar, GrowsUntilTheEndAndNeverOverstates) {
+  for (const char* policy : {"async", "sync", "hogwild"}) {
+    SCOPED_TRACE(policy);
+    training run(small_model(), small_data(), endless(policy));
+    while (run.progress().steps < 200) run.wait_for(1ms);
+    const training_report first = run.report_so_far(10s);
+    EXPECT_EQ(first.ended, "running");
+    EXPECT_EQ(first.why, "");
+    EXPECT_GE(first.steps, 200U);
+    EXPECT_THAT(first.worker_waits, SizeIs(2));
+    EXPECT_FALSE(first.staleness.empty());
+    EXPECT_GT(first.wall_seconds, 0);
+    EXPECT_EQ(first.parameters_sha256, "");
+    EXPECT_FALSE(first.test_accuracy);
+    const training_report second = run.report_so_far(10s);
+    EXPECT_GE(second.ledger.accounted_for(), first.ledger.accounted_for());
+    run.stop("enough");
+    const training_report last = run.report();
+    EXPECT_EQ(last.ended, "stopped");
+    EXPECT_TRUE(last.ledger.balances());
+    EXPECT_GE(last.ledger.accounted_for(), second.ledger.accounted_for());
+  }
+}
+
+TEST(ReportSoFar, IsThatOfTheEndOnceTheRunHasEnded) {
+  training run(small_model(), small_data(), options_for("async", 2));
+  while (!run.wait_for(100ms)) {
+  }
+  const training_report so_far = run.report_so_far(0ms);
+  const training_report last = run.report();
+  EXPECT_EQ(so_far.ended, "completed");
+  EXPECT_EQ(so_far.ledger, last.ledger);
+  EXPECT_EQ(so_far.wall_seconds, last.wall_seconds);
+  EXPECT_EQ(so_far.epochs, last.epochs);
+}
+
+/// Nobody has told anything yet in this process.
+TEST(ReportSoFar, CountsTheStepsOfEarlierProcesses) {
+  const scratch_folder folder;
+  training_options o = options_for("async", 2);
+  o.checkpoints.folder = folder.path().string();
+  const training_report first = trained(o);
+  o = endless("async");
+  o.resume = testing::newest_in(folder.path());
+  training run(small_model(), small_data(), o);
+  const training_report so_far = run.report_so_far(0ms);
+  EXPECT_GE(so_far.steps, first.steps);
+  EXPECT_GE(so_far.samples, first.samples);
+  run.stop("enough");
+  run.report();
+}
+
+TEST(ReportSoFar, WritesWhatNobodyHasToldAsUnknown) {
+  training_report r;
+  r.ended = "running";
+  const auto j = nlohmann::json::parse(to_json(r));
+  EXPECT_TRUE(j["staleness"]["mean"].is_null());
+  EXPECT_TRUE(j["final_loss"].is_null());
+  EXPECT_TRUE(j["time_split"]["compute"].is_null());
+  EXPECT_THAT(j["wait_seconds"]["per_worker"], IsEmpty());
+}
+
+TEST(ReportSoFar, AnswersSeveralThreadsAtOnce) {
+  training run(small_model(), small_data(), endless("async"));
+  std::vector<std::jthread> askers;
+  for (int i = 0; i < 4; ++i)
+    askers.emplace_back([&run] {
+      std::uint64_t steps = 0;
+      for (int n = 0; n < 25; ++n) {
+        const training_report r = run.report_so_far(10s);
+        EXPECT_GE(r.steps, steps);
+        steps = r.steps;
+        static_cast<void>(run.list_wait_reasons(0ms));
+      }
+    });
+  askers.clear();
+  run.stop("enough");
+  EXPECT_TRUE(run.report().ledger.balances());
 }
 
 } // namespace

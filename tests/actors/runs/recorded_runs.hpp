@@ -1,22 +1,13 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
-
 #include <mailgrad/actors/run/run_recorder.hpp>
-#include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/record/rehearsal.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
+#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
-#include <memory>
-#include <optional>
 #include <sstream>
-#include <string>
-#include <vector>
 
 namespace mailgrad::testing {
 
@@ -40,16 +31,37 @@ class RecordedRun : public DrawnRuns {
 protected:
   static constexpr std::uint64_t replays_of_each = 3;
 
+  /// The file of the recorder of `a`, in memory.
+  static std::shared_ptr<recording_writer> file_in(std::streambuf& bytes, const assembly& a) {
+    return std::make_shared<recording_writer>(std::make_unique<std::ostream>(&bytes), "memory",
+                                              recording_header{a.workers, a.shards, {}, {}, a.slots});
+  }
+  /// Spawns a recorder. `before`: what its file holds.
+  caf::actor record_into(std::shared_ptr<recording_writer> file,
+                         const recording_cut& before = recording_cut()) {
+    return messaging::spawn<recorder>(
+        system_.actors(),
+        recorder_options{std::move(file), [](const std::string& failure) { EXPECT_EQ(failure, ""); },
+                         before});
+  }
+  /// Ends the recording of a run that has ended.
+  template <class DeliverAll>
+  static finished_run finished(const assembled_run& run, const std::stringbuf& bytes,
+                               DeliverAll deliver_all) {
+    finished_run f{{}, run.outcome(), report_of(run.outcome()), run.weights()};
+    messaging::send_anonymously(run.feeder_actor,
+                                end_recording{std::make_shared<recording_end>(end_of(f.outcome, f.report))});
+    deliver_all();
+    f.order = parse_recording(bytes.view(), "memory");
+    return f;
+  }
+
   /// Runs and records `a`. `disturb` is called before the first message, and then `deliver_all` delivers
   /// messages until none is left.
   template <class Disturb, class DeliverAll>
   std::optional<finished_run> finish_by(DeliverAll deliver_all, assembly a, Disturb disturb) {
     std::stringbuf bytes;
-    a.recorder = messaging::spawn<recorder>(
-        system_.actors(), recorder_options{std::make_shared<recording_writer>(
-                                               std::make_unique<std::ostream>(&bytes), "memory",
-                                               recording_header{a.workers, a.shards, {}, {}, a.slots}),
-                                           [](const std::string& failure) { EXPECT_EQ(failure, ""); }});
+    a.recorder = record_into(file_in(bytes, a));
     assembled_run run = assemble(a);
     disturb(run);
     deliver_all();
@@ -59,14 +71,8 @@ protected:
       deliver_all();
       return std::nullopt;
     }
-    finished_run f{{}, run.outcome(), report_of(run.outcome()), run.weights()};
-    messaging::send_anonymously(run.feeder_actor,
-                                end_recording{std::make_shared<recording_end>(end_of(f.outcome, f.report))});
-    deliver_all();
-    f.order = parse_recording(bytes.view(), "memory");
-    return f;
+    return finished(run, bytes, deliver_all);
   }
-  /// The same in this order of delivery.
   template <class Disturb>
   std::optional<finished_run> finish(const assembly& a, drawn_order& order, Disturb disturb) {
     return finish_by([&] { deliver(order); }, a, disturb);
@@ -77,8 +83,7 @@ protected:
   }
 
   static void expect_same(const finished_run& was, const finished_run& is) {
-    ASSERT_EQ(was.weights.size(), is.weights.size());
-    EXPECT_EQ(0, std::memcmp(was.weights.data(), is.weights.data(), was.weights.size() * sizeof(float)));
+    expect_same_bits(was.weights, is.weights);
     EXPECT_EQ(was.report.ledger, is.report.ledger);
     EXPECT_EQ(was.report.samples, is.report.samples);
     for (std::size_t s = 0; s < was.outcome.shards.size(); ++s) {
@@ -106,24 +111,39 @@ protected:
     for (std::size_t s = 0; s < was.entries.size(); ++s) {
       ASSERT_EQ(was.entries[s].size(), is.entries[s].size());
       for (std::size_t i = 0; i < was.entries[s].size(); ++i) {
-        EXPECT_EQ(was.entries[s][i].what, is.entries[s][i].what);
-        EXPECT_EQ(was.entries[s][i].worker, is.entries[s][i].worker);
-        EXPECT_EQ(was.entries[s][i].step, is.entries[s][i].step);
-        EXPECT_EQ(was.entries[s][i].arrived, is.entries[s][i].arrived);
+        const order_entry &before = was.entries[s][i], &now = is.entries[s][i];
+        EXPECT_EQ(std::tie(before.what, before.worker, before.step, before.arrived),
+                  std::tie(now.what, now.worker, now.step, now.arrived));
       }
     }
   }
 
+  /// Has `a` repeat a recording that can be repeated.
+  static void replay(assembly& a, const recording& order) {
+    ASSERT_NO_THROW(require_repeatable(order));
+    ASSERT_NO_THROW(require_replay_ends(order, terms_of(a)));
+    a.replayed = std::make_shared<const recording>(order);
+  }
+
   /// Repeats a run in other orders of delivery, and expects the same results each time.
   void expect_repeatable(assembly a, const finished_run& was, std::uint64_t seed) {
-    ASSERT_NO_THROW(require_repeatable(was.order));
-    ASSERT_NO_THROW(require_replay_ends(was.order, terms_of(a)));
-    a.replayed = std::make_shared<const recording>(was.order);
+    ASSERT_NO_FATAL_FAILURE(replay(a, was.order));
     for (std::uint64_t i = 1; i <= replays_of_each; ++i) {
       const auto again = finish(a, seed * 1000 + i);
       ASSERT_TRUE(again);
       expect_same(was, *again);
     }
+  }
+  /// Records `a` as finish() does, and repeats that. Nothing if the run does not end.
+  template <class Disturb>
+  std::optional<finished_run> finish_and_repeat(const assembly& a, drawn_order& order, Disturb disturb) {
+    auto was = finish(a, order, disturb);
+    if (was) expect_repeatable(a, *was, order.seed());
+    return was;
+  }
+  std::optional<finished_run> finish_and_repeat(const assembly& a, std::uint64_t seed) {
+    drawn_order order(seed);
+    return finish_and_repeat(a, order, [](const assembled_run&) {});
   }
 };
 

@@ -1,33 +1,19 @@
-#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
-#include <mailgrad/tests/actors/runs/treated_runs.hpp>
-#include <mailgrad/tests/support/test_name.hpp>
-
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
+#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <memory>
-#include <optional>
 #include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
 
 // Recorded runs that are killed and go on from a checkpoint. The recording goes on as well, and the whole of
 // it is repeated from the beginning.
 
 namespace mailgrad {
-using messaging::on, messaging::spawn;
-
 namespace {
 
-using testing::assembled_run;
-using testing::assembly;
-using testing::drawn_order;
-using testing::drawn_orders;
-using testing::finished_run;
+using testing::assembled_run, testing::assembly, testing::drawn_order, testing::drawn_orders,
+    testing::finished_run, testing::kept_checkpoints;
 
 constexpr std::uint64_t resumed_orders = 12, least_resumed = 4; // each takes many runs
 
@@ -37,34 +23,6 @@ struct killed_here {
   std::string recorded;
 };
 
-/// Takes checkpoints as if the run were killed right behind each.
-class watching_writer {
-public:
-  static constexpr const char* name = "mailgrad.watching-writer";
-
-  watching_writer(caf::event_based_actor* self, std::shared_ptr<std::stringbuf> recording,
-                  std::shared_ptr<std::vector<killed_here>> kept)
-      : self_(self), recording_(std::move(recording)), kept_(std::move(kept)) {}
-
-  caf::behavior make_behavior() {
-    return {
-        on(self_,
-           [this](const write_checkpoint& x) {
-             const std::string where = "checkpoint of step " + std::to_string(x.steps);
-             kept_->push_back({std::make_shared<const checkpoint>(checkpoint::of(x.parts, where)),
-                               std::string(recording_->view())});
-             return checkpoint_written{x.number, x.steps, where, {}, 0, 0};
-           }),
-        on(self_, [this](const give_up&) { self_->quit(); }),
-    };
-  }
-
-private:
-  caf::event_based_actor* self_;
-  std::shared_ptr<std::stringbuf> recording_;
-  std::shared_ptr<std::vector<killed_here>> kept_;
-};
-
 struct recorded_and_kept {
   finished_run run;
   std::vector<killed_here> kept;
@@ -72,33 +30,33 @@ struct recorded_and_kept {
 
 class ResumedRecordings : public testing::RecordedRun {
 protected:
+  /// Takes checkpoints as if the run were killed right behind each.
+  caf::actor spawn_watching_writer(const std::stringbuf& recorded, std::vector<killed_here>& into) {
+    return spawn_writer([&](const write_checkpoint& x) {
+      kept_checkpoints kept;
+      auto done = testing::keep(x, kept);
+      into.push_back({kept.back(), std::string(recorded.view())});
+      return done;
+    });
+  }
+
   /// Runs and records `a`, behind what was recorded before.
   std::optional<recorded_and_kept> record(assembly a, drawn_order& order, const recording* before = nullptr) {
-    const auto bytes = std::make_shared<std::stringbuf>();
-    const auto kept = std::make_shared<std::vector<killed_here>>();
-    const auto file =
-        std::make_shared<recording_writer>(std::make_unique<std::ostream>(bytes.get()), "memory",
-                                           recording_header{a.workers, a.shards, {}, {}, a.slots});
+    std::stringbuf bytes;
+    std::vector<killed_here> kept;
+    const auto file = file_in(bytes, a);
     recording_cut begins(a.shards);
     if (before) write_again(*file, *before);
     for (std::uint32_t s = 0; before && s < a.shards; ++s) begins.add(s, before->entries[s]);
-    a.recorder = spawn<recorder>(
-        system_.actors(),
-        recorder_options{file, [](const std::string& failure) { EXPECT_EQ(failure, ""); }, begins});
-    a.checkpoint_writer = spawn<watching_writer>(system_.actors(), bytes, kept);
+    a.recorder = record_into(file, begins);
+    a.checkpoint_writer = spawn_watching_writer(bytes, kept);
     std::optional<recorded_and_kept> ended;
     {
       const assembled_run run = assemble(a);
       deliver(order);
       EXPECT_EQ(run.times_ended(), 1U) << "somebody waits";
-      if (run.times_ended() == 1) {
-        finished_run f{{}, run.outcome(), report_of(run.outcome()), run.weights()};
-        messaging::send_anonymously(
-            run.feeder_actor, end_recording{std::make_shared<recording_end>(end_of(f.outcome, f.report))});
-        deliver(order);
-        f.order = parse_recording(bytes->view(), "memory");
-        ended = recorded_and_kept{std::move(f), *kept};
-      }
+      if (run.times_ended() == 1)
+        ended = recorded_and_kept{finished(run, bytes, [&] { deliver(order); }), kept};
     }
     messaging::kill(a.recorder);
     messaging::kill(a.checkpoint_writer);
@@ -163,9 +121,7 @@ TEST_P(ResumedRecordingsOf, AreRepeatedFromTheBeginning) {
   std::size_t resumed = 0;
   for (const std::uint32_t shards : {1U, 3U})
     for (drawn_order& order : drawn_orders(resumed_orders, least_resumed)) {
-      assembly a;
-      a.policy = GetParam();
-      a.shards = shards;
+      assembly a{.policy = GetParam(), .shards = shards};
       resumed += resume_and_repeat(a, order);
     }
   EXPECT_GT(resumed, drawn_orders(resumed_orders, least_resumed).count());
@@ -174,16 +130,13 @@ TEST_P(ResumedRecordingsOf, AreRepeatedFromTheBeginning) {
 /// No checkpoint can be whole then, and the run ends all the same.
 TEST_F(ResumedRecordings, EndWhenTheRecorderIsLost) {
   for (drawn_order& order : drawn_orders(resumed_orders * 5)) {
-    const auto bytes = std::make_shared<std::stringbuf>();
-    const auto kept = std::make_shared<std::vector<killed_here>>();
-    assembly a;
-    a.checkpoint_every = 2;
-    a.recorder = spawn<recorder>(system_.actors(),
-                                 recorder_options{std::make_shared<recording_writer>(
-                                                      std::make_unique<std::ostream>(bytes.get()), "memory",
-                                                      recording_header{a.workers, a.shards, {}, {}}),
-                                                  [](const std::string&) {}, recording_cut(a.shards)});
-    a.checkpoint_writer = spawn<watching_writer>(system_.actors(), bytes, kept);
+    std::stringbuf bytes;
+    std::vector<killed_here> kept;
+    assembly a{.checkpoint_every = 2};
+    a.recorder = messaging::spawn<recorder>(
+        system_.actors(),
+        recorder_options{file_in(bytes, a), [](const std::string&) {}, recording_cut(a.shards)});
+    a.checkpoint_writer = spawn_watching_writer(bytes, kept);
     {
       const assembled_run run = assemble(a);
       deliver(order, order.below(200));
@@ -215,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, ResumedRecordingsOf,
                                            "k-batch-async:2", "k-batch-sync:2", "rennala:2", "ringmaster:2",
                                            "malenia:4", "ringleader", "async, sync@5, async@9",
                                            "sync, ssp:1@6"),
-                         [](const auto& of) { return testing::test_name(of.param); });
+                         testing::name_of_policy);
 
 } // namespace
 } // namespace mailgrad

@@ -1,15 +1,9 @@
-#include <mailgrad/tests/engine/small_problem.hpp>
-#include <mailgrad/tests/support/full_disk.hpp>
-#include <mailgrad/tests/support/scratch_files.hpp>
-
-#include <mailgrad/actors/training.hpp>
-#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/operations.hpp>
+#include <mailgrad/tests/actors/runs/small_training.hpp>
+#include <mailgrad/tests/support/full_disk.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <sstream>
@@ -19,20 +13,14 @@
 namespace mailgrad {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using testing::small_data;
-using testing::small_model;
+using ::testing::AllOf, ::testing::HasSubstr, ::testing::Not;
+using testing::completed, testing::small_data, testing::small_model, testing::trained;
 
 class TrainingRecord : public ::testing::Test {
 protected:
   static training_options four_workers() {
     training_options o;
-    const std::uint32_t last_core = available_devices().size() > 1 ? 1 : 0;
-    o.devices = {{device_kind::cpu, 0},
-                 {device_kind::cpu, last_core},
-                 {device_kind::cpu, 0},
-                 {device_kind::cpu, last_core}};
+    o.devices = testing::cores(4);
     o.policy = "async";
     o.optimizer = parse_optimizer("momentum");
     o.batch = 8;
@@ -45,23 +33,31 @@ protected:
     o.record = path_;
     return o;
   }
-  std::shared_ptr<const recording> read() const {
-    return std::make_shared<const recording>(read_recording(path_));
-  }
-
-  /// Why a replay is refused after `change` of its options.
-  std::string refusal(const std::function<void(training_options&)>& change,
-                      const std::shared_ptr<const data_split>& data = small_data(),
-                      const model_function& model = small_model()) const {
+  recording read() const { return read_recording(path_); }
+  static training_options replay_of(recording r) {
     training_options o = four_workers();
-    o.replay = read();
-    change(o);
+    o.replay = std::make_shared<const recording>(std::move(r));
+    return o;
+  }
+  /// Why a replay is refused; empty if it is not.
+  static std::string why_refused(const training_options& o,
+                                 const std::shared_ptr<const data_split>& data = small_data(),
+                                 const model_function& model = small_model()) {
     try {
       const training run(model, data, o);
     } catch (const recording_error& e) {
       return e.what();
     }
     return "";
+  }
+
+  /// Why a replay is refused after `change` of its options.
+  std::string refusal(const std::function<void(training_options&)>& change,
+                      const std::shared_ptr<const data_split>& data = small_data(),
+                      const model_function& model = small_model()) const {
+    training_options o = replay_of(read());
+    change(o);
+    return why_refused(o, data, model);
   }
 
   const scratch_folder folder_;
@@ -73,13 +69,10 @@ TEST_F(TrainingRecord, IsRepeatedBitForBit) {
     SCOPED_TRACE(policy);
     training_options o = recorded();
     o.policy = policy;
-    const training_report was = train(small_model(), small_data(), o);
-    ASSERT_EQ(was.ended, "completed");
-    o.record.clear();
-    o.replay = read();
+    const training_report was = completed(o);
+    o = testing::replay_of(o);
     EXPECT_EQ(o.replay->end.parameters_sha256, was.parameters_sha256);
-    const training_report is = train(small_model(), small_data(), o);
-    EXPECT_EQ(is.ended, "completed");
+    const training_report is = completed(o);
     EXPECT_EQ(is.parameters_sha256, was.parameters_sha256);
     EXPECT_EQ(is.ledger, was.ledger);
     EXPECT_EQ(is.staleness.buckets(), was.staleness.buckets());
@@ -99,9 +92,7 @@ TEST_F(TrainingRecord, HoldsSwitchesThatSomebodyAskedFor) {
     was = run.report();
     EXPECT_EQ(run.recording_failure(), "");
   }
-  o.record.clear();
-  o.replay = read();
-  const training_report is = train(small_model(), small_data(), o);
+  const training_report is = trained(testing::replay_of(o));
   EXPECT_EQ(is.parameters_sha256, was.parameters_sha256);
   ASSERT_EQ(is.switches.size(), was.switches.size());
   for (std::size_t i = 0; i < is.switches.size(); ++i) {
@@ -114,7 +105,7 @@ TEST_F(TrainingRecord, TakesAtMostThirtyTwoBytesAnUpdateOfAShard) {
   for (const std::uint32_t shards : {1U, 2U}) {
     training_options o = recorded();
     o.shards = shards;
-    const training_report r = train(small_model(), small_data(), o);
+    const training_report r = trained(o);
     const recording read_back = read_recording(path_);
     std::stringbuf empty;
     recording_writer writer(std::make_unique<std::ostream>(&empty), path_, read_back.header);
@@ -126,7 +117,7 @@ TEST_F(TrainingRecord, TakesAtMostThirtyTwoBytesAnUpdateOfAShard) {
 }
 
 TEST_F(TrainingRecord, IsRefusedForAnotherRun) {
-  train(small_model(), small_data(), recorded());
+  trained(recorded());
   EXPECT_EQ(refusal([](training_options&) {}), "");
   EXPECT_THAT(refusal([](auto& o) { o.devices.pop_back(); }),
               AllOf(HasSubstr(path_), HasSubstr("the number of workers was 4, and is 3 here")));
@@ -135,16 +126,15 @@ TEST_F(TrainingRecord, IsRefusedForAnotherRun) {
   EXPECT_THAT(refusal([](auto& o) { o.policy = "sync"; }), HasSubstr("--policy was async, and is sync here"));
   EXPECT_THAT(refusal([](auto& o) { o.optimizer.learning_rate = 0.5; }), HasSubstr("--lr was"));
   EXPECT_THAT(refusal([](auto&) {}, small_data(47)), HasSubstr("training samples was 48, and is 47 here"));
-  auto other = *small_data();
-  other.train = testing::small_samples(48, 9);
-  EXPECT_THAT(refusal([](auto&) {}, std::make_shared<data_split>(other)),
-              HasSubstr("the training data were small (SHA-256 "));
   const auto known = small_data();
-  const auto& rows = std::get<float_features>(known->train.features());
-  other.train = dataset(rows, std::vector<float>(48, 0.5F));
-  other.test = dataset(std::get<float_features>(known->test.features()), std::vector<float>(24, 0.5F));
-  EXPECT_THAT(refusal([](auto&) {}, std::make_shared<data_split>(other)),
-              HasSubstr("the training data were small (SHA-256 "));
+  data_split samples = *known, targets = *known;
+  samples.train = testing::small_samples(48, 9);
+  const auto rows_of = [](const dataset& d) { return std::get<float_features>(d.features()); };
+  targets.train = dataset(rows_of(known->train), std::vector<float>(48, 0.5F));
+  targets.test = dataset(rows_of(known->test), std::vector<float>(24, 0.5F));
+  for (const data_split& other : {samples, targets})
+    EXPECT_THAT(refusal([](auto&) {}, std::make_shared<data_split>(other)),
+                HasSubstr("the training data were small (SHA-256 "));
   const model_function wider = [](graph& g, const model_request& r) {
     return build_classifier(g, {dense_layer{9, activation::tanh}, dense_layer{}}, r);
   };
@@ -175,15 +165,10 @@ TEST_F(TrainingRecord, IsRefusedForAModelWithAnotherNumber) {
   o.shards = 1; // there is but one variable
   train(model_of({}), small_data(), o);
   const auto of_one_shard = [](training_options& options) { options.shards = 1; };
-  const auto refused = [&](const numbers& n) {
-    return refusal(of_one_shard, small_data(), model_of(n)).find("the model was SHA-256 ") !=
-           std::string::npos;
-  };
   EXPECT_EQ(refusal(of_one_shard, small_data(), model_of({})), "");
-  EXPECT_TRUE(refused({.first_weight = 0.5F}));
-  EXPECT_TRUE(refused({.added = 2}));
-  EXPECT_TRUE(refused({.rate = 0.1F + 1e-8F})) << "the next float";
-  EXPECT_TRUE(refused({.seed = 8}));
+  const float next_rate = 0.1F + 1e-8F;
+  for (const numbers& n : {numbers{.first_weight = 0.5F}, {.added = 2}, {.rate = next_rate}, {.seed = 8}})
+    EXPECT_THAT(refusal(of_one_shard, small_data(), model_of(n)), HasSubstr("the model was SHA-256 "));
 }
 
 TEST_F(TrainingRecord, OfAKilledRunIsRepeatedAsFarAsItGoes) {
@@ -192,7 +177,7 @@ TEST_F(TrainingRecord, OfAKilledRunIsRepeatedAsFarAsItGoes) {
     training_options o = recorded();
     o.policy = policy;
     o.epochs = 100;
-    const training_report was = train(small_model(), small_data(), o);
+    trained(o);
     std::ostringstream bytes;
     bytes << std::ifstream(path_, std::ios::binary).rdbuf();
     o.record.clear();
@@ -201,11 +186,9 @@ TEST_F(TrainingRecord, OfAKilledRunIsRepeatedAsFarAsItGoes) {
       const std::size_t length = std::max<std::size_t>(4096, bytes.str().size() * out_of_ten / 10);
       o.replay =
           std::make_shared<const recording>(parse_killed_recording(bytes.str().substr(0, length), path_));
-      const training_report is = train(small_model(), small_data(), o);
-      EXPECT_EQ(is.ended, "completed");
+      const training_report is = completed(o);
       EXPECT_EQ(is.why, "the recording ends after " + std::to_string(is.steps) +
                             " of 600 steps, since it was not completed");
-      EXPECT_TRUE(is.ledger.balances());
       EXPECT_GE(is.steps, steps);
       steps = is.steps;
     }
@@ -215,8 +198,8 @@ TEST_F(TrainingRecord, OfAKilledRunIsRepeatedAsFarAsItGoes) {
 
 /// The rehearsal believes that the worker diverged; its loss is what it is.
 TEST_F(TrainingRecord, EndsIfAGradientHasNoEntry) {
-  train(small_model(), small_data(), recorded());
-  recording r = *read();
+  trained(recorded());
+  recording r = read();
   const auto first = std::ranges::find(r.entries[0], order_entry::kind::gradient, &order_entry::what);
   ASSERT_NE(first, r.entries[0].end());
   const rank robbed = first->worker; // one that was dealt a batch, which not all need have been
@@ -227,12 +210,9 @@ TEST_F(TrainingRecord, EndsIfAGradientHasNoEntry) {
     ASSERT_NE(last, entries.rend());
     entries.erase(std::next(last).base());
   }
-  training_options o = four_workers();
-  o.replay = std::make_shared<const recording>(r);
-  EXPECT_THROW(training(small_model(), small_data(), o), recording_error);
+  EXPECT_THROW(trained(replay_of(r)), recording_error);
   r.end.ended = "diverged";
-  o.replay = std::make_shared<const recording>(r);
-  const training_report is = train(small_model(), small_data(), o);
+  const training_report is = trained(replay_of(r));
   EXPECT_EQ(is.ended, "failed");
   EXPECT_THAT(is.why,
               AllOf(HasSubstr("worker " + std::to_string(robbed.value)),
@@ -241,34 +221,21 @@ TEST_F(TrainingRecord, EndsIfAGradientHasNoEntry) {
 }
 
 TEST_F(TrainingRecord, IsRefusedIfItsReplayWouldHang) {
-  train(small_model(), small_data(), recorded());
-  recording r = *read();
+  trained(recorded());
+  recording r = read();
   for (auto& entries : r.entries)
     std::erase_if(entries, [](const order_entry& t) { return t.worker == rank{3}; });
-  training_options o = four_workers();
-  o.replay = std::make_shared<const recording>(r);
-  try {
-    const training run(small_model(), small_data(), o);
-    FAIL() << "worker 3 would wait for ever";
-  } catch (const recording_error& e) {
-    EXPECT_THAT(e.what(), HasSubstr("worker 3 never joins shard 0"));
-  }
+  EXPECT_THAT(why_refused(replay_of(r)), HasSubstr("worker 3 never joins shard 0"));
 }
 
 TEST_F(TrainingRecord, IsRefusedWhereMachineOrVersionRoundOtherwise) {
-  train(small_model(), small_data(), recorded());
+  trained(recorded());
   for (const char* fact : {"arithmetic", "version of mailgrad"}) {
-    recording r = *read();
+    recording r = read();
     for (auto& [name, value] : r.header.facts)
       if (name == fact) value = "of another kind";
-    training_options o = four_workers();
-    o.replay = std::make_shared<const recording>(r);
-    try {
-      const training run(small_model(), small_data(), o);
-      FAIL() << fact;
-    } catch (const recording_error& e) {
-      EXPECT_THAT(e.what(), HasSubstr("the " + std::string(fact) + " was of another kind, and is "));
-    }
+    EXPECT_THAT(why_refused(replay_of(r)),
+                HasSubstr("the " + std::string(fact) + " was of another kind, and is "));
   }
 }
 
@@ -277,8 +244,8 @@ TEST_F(TrainingRecord, IsRefusedIfItSwitchesToWhatItsCureExcludes) {
   o.policy = "async, ssp:2@40";
   o.cure = "dana-zero";
   o.optimizer = parse_optimizer("sgd");
-  train(small_model(), small_data(), o);
-  recording r = *read();
+  trained(o);
+  recording r = read();
   r.end.switches.at(0).policy = "k-async:2";
   o.record.clear();
   o.replay = std::make_shared<const recording>(r);
@@ -321,11 +288,9 @@ TEST_F(TrainingRecord, EndsWhenTheDiskIsFullAndTheRunGoesOn) {
   EXPECT_EQ(r.recording->kept_bytes, std::filesystem::file_size(path_ + ".partial"));
   EXPECT_EQ(r.recording->bytes, r.recording->kept_bytes);
   EXPECT_EQ(std::filesystem::file_size(path_), 18U) << "the older one";
-  o = four_workers();
+  o = replay_of(read_recording(path_ + ".partial"));
   o.epochs = 1000;
-  o.replay = std::make_shared<const recording>(read_recording(path_ + ".partial"));
-  const training_report again = train(small_model(), small_data(), o);
-  EXPECT_EQ(again.ended, "completed");
+  const training_report again = completed(o);
   EXPECT_GT(again.steps, 0U);
   EXPECT_LT(again.steps, r.steps);
 }
@@ -344,23 +309,21 @@ TEST_F(TrainingRecord, LeavesTheOlderOneUntilItIsWhole) {
   }
   EXPECT_EQ(older(), "an older recording") << "nobody asked for the report, so nothing completed the new one";
   EXPECT_FALSE(std::filesystem::exists(path_ + ".partial"));
-  train(small_model(), small_data(), recorded());
-  EXPECT_EQ(read()->end.ended, "completed");
+  trained(recorded());
+  EXPECT_EQ(read().end.ended, "completed");
 }
 
 TEST_F(TrainingRecord, IsNotMadeOfAReplay) {
-  train(small_model(), small_data(), recorded());
-  training_options o = recorded();
-  o.replay = read();
-  EXPECT_THAT([&] { training(small_model(), small_data(), o); },
+  trained(recorded());
+  training_options o = replay_of(read());
+  o.record = path_;
+  EXPECT_THAT([&] { trained(o); },
               ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("makes none of its own")));
 }
 
 TEST_F(TrainingRecord, TakesNoSwitchInAReplay) {
-  train(small_model(), small_data(), recorded());
-  training_options o = four_workers();
-  o.replay = read();
-  training run(small_model(), small_data(), o);
+  trained(recorded());
+  training run(small_model(), small_data(), replay_of(read()));
   EXPECT_THROW(run.switch_policy("sync", "by hand"), std::invalid_argument);
 }
 

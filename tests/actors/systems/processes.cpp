@@ -6,12 +6,10 @@
 #include <mailgrad/actors/run/checkpointer.hpp>
 #include <mailgrad/actors/run/evaluator.hpp>
 #include <mailgrad/actors/run/planned_run.hpp>
-#include <mailgrad/actors/run/run_recorder.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/left_branch.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
@@ -20,12 +18,7 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
-#include <iterator>
 #include <span>
-#include <stdexcept>
-#include <string_view>
-#include <utility>
 
 namespace mailgrad::systems {
 using messaging::send_anonymously, messaging::spawn, messaging::spawn_apart;
@@ -41,13 +34,6 @@ const Message* content_as(const caf::mailbox_element& what) {
   const auto& content = what.content();
 #endif
   return content.template match_elements<Message>() ? &content.template get_as<Message>(0) : nullptr;
-}
-
-net::hello hello_of(net::role part, std::optional<std::uint32_t> number = {}) {
-  net::hello says;
-  says.part = part;
-  says.number = number;
-  return says;
 }
 
 } // namespace
@@ -134,7 +120,7 @@ void process::drain() { actors_->run(); }
 
 worker_process::worker_process(std::string name, const std::shared_ptr<wires>& all, worker_setup setup)
     : process(std::move(name), all), setup_(std::move(setup)), plan_(setup_.rejoin) {
-  begin(hello_of(net::role::worker, setup_.number), false);
+  begin({.number = setup_.number}, false);
 }
 
 worker_process::~worker_process() {
@@ -199,7 +185,7 @@ void worker_process::look() {
 
 host_process::host_process(std::string name, const std::shared_ptr<wires>& all, const std::string& server,
                            const std::string& listen)
-    : process(std::move(name), all), client_(network_, hello_of(net::role::shard), {}) {
+    : process(std::move(name), all), client_(network_, net::hello{.part = net::role::shard}, {}) {
   remote::shard_host_options with{client_.way(), network_,
                                   listen,        [this] { return client_.terms()->times; },
                                   time_,         [](const auto&, const auto&) {}};
@@ -269,21 +255,13 @@ server_process::~server_process() {
 
 void server_process::look() {
   if (is_frozen()) return;
-  switch (is_) {
-  case state::gathers:
-    return gather();
-  case state::places:
-    try {
-      if (elsewhere_->all_have_shards()) begin_run();
-    } catch (const std::exception& e) {
-      give_up(e.what());
-    }
-    return;
-  case state::trains:
-    if (outcome_) report_end();
-    return;
-  case state::over:
-    return;
+  if (is_ == state::gathers) return gather();
+  if (is_ == state::trains && outcome_) return report_end();
+  if (is_ != state::places) return;
+  try {
+    if (elsewhere_->all_have_shards()) begin_run();
+  } catch (const std::exception& e) {
+    give_up(e.what());
   }
 }
 

@@ -1,16 +1,13 @@
-#include <mailgrad/tests/actors/systems/played_story.hpp>
+#include <mailgrad/tests/actors/systems/story.hpp>
 #include <mailgrad/tests/support/slices.hpp>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <string>
-#include <vector>
 
 namespace mailgrad::systems {
 namespace {
