@@ -267,10 +267,8 @@ TEST(BestWeightsOfRuns, AreOfTheStepsThatCheckpointsCount) {
 TEST(EarlyStopOfRuns, EndsEveryModeByACondition) {
   for (const char* policy : {"async", "sync", "ssp:1", "k-batch-async:2", "hogwild", "async, hogwild@20"}) {
     SCOPED_TRACE(policy);
-    training_options o = endless(policy);
-    o.metrics_every = {.steps = 1};
-    o.stop_when = "steps>=60";
-    const training_report r = trained(o);
+    const training_report r =
+        trained(endless(policy, 2, {.metrics_every = {.steps = 1}, .stop_when = "steps>=60"}));
     EXPECT_EQ(r.ended, "stopped");
     EXPECT_TRUE(r.enough);
     EXPECT_THAT(r.why, HasSubstr(", at least 60"));
@@ -287,11 +285,8 @@ TEST(EarlyStopOfRuns, IsNoneWhenTheProgramStopsTheRun) {
 }
 
 TEST(EarlyStopOfRuns, LosesPatienceWithARateThatLearnsNothing) {
-  training_options o = endless("async");
-  o.optimizer.learning_rate = 0;
-  o.evaluate_every = {.steps = 10};
-  o.patience = 3;
-  const training_report r = trained(o, with_validation());
+  const training_report r = trained(
+      endless("async", 2, {.rate = 0, .evaluate_every = {.steps = 10}, .patience = 3}), with_validation());
   EXPECT_TRUE(r.enough);
   EXPECT_THAT(r.why, HasSubstr("the validation loss has not fallen in 3 tests"));
   EXPECT_GE(r.evaluations.count, 4U);
@@ -299,10 +294,10 @@ TEST(EarlyStopOfRuns, LosesPatienceWithARateThatLearnsNothing) {
 
 TEST(EarlyStopOfRuns, TestsOnTheSamplesHeldOutAndAtTheEndOnBoth) {
   const auto data = with_validation();
-  training_options o = endless("sync");
-  o.metrics_every = {.span = std::chrono::hours{1}};
-  o.evaluate_every = {.steps = 10};
-  o.stop_when = "accuracy>=0";
+  training_options o = endless("sync", 2,
+                               {.metrics_every = {.span = std::chrono::hours{1}},
+                                .evaluate_every = {.steps = 10},
+                                .stop_when = "accuracy>=0"});
   training run(small_model(), data, o);
   const training_report r = run.report();
   ASSERT_GE(r.curve.size(), 2U);
@@ -319,10 +314,8 @@ TEST(EarlyStopOfRuns, TestsOnTheSamplesHeldOutAndAtTheEndOnBoth) {
 TEST(EarlyStopOfRuns, GoesOnCountingWhenTheRunIsResumed) {
   const scratch_folder folder;
   const auto data = with_validation();
-  training_options o = endless("async", 1);
-  o.optimizer.learning_rate = 0;
-  o.evaluate_every = {.steps = 5};
-  o.patience = 1'000'000;
+  training_options o =
+      endless("async", 1, {.rate = 0, .evaluate_every = {.steps = 5}, .patience = 1'000'000});
   o.checkpoints.folder = folder.path().string();
   {
     training run(small_model(), data, o);
@@ -342,8 +335,7 @@ TEST(EarlyStopOfRuns, GoesOnCountingWhenTheRunIsResumed) {
 
 TEST(ObservedRuns, MayTakeCheckpointsAndHearOfThem) {
   const scratch_folder folder;
-  training_options o = endless("async");
-  o.metrics_every = {.steps = 1};
+  training_options o = endless("async", 2, {.metrics_every = {.steps = 1}});
   o.checkpoints.folder = folder.path().string();
   training run(small_model(), small_data(), o);
   bool asked = false;

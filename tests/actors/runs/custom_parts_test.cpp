@@ -93,8 +93,7 @@ private:
 };
 
 training_options in_rounds() {
-  training_options o = options_for(custom_policy<custom_rounds>(), 3);
-  o.shards = 2;
+  training_options o = options_for(custom_policy<custom_rounds>(), 3, {.shards = 2});
   return o;
 }
 
@@ -126,8 +125,7 @@ TEST(CustomRounds, GoOnFromACheckpoint) {
 // ---- rules that look at whole variables
 
 training_options whole_run(std::string_view rule, const std::string& policy = "async") {
-  training_options o = options_for(policy, 2, std::string(rule));
-  o.shards = 3;
+  training_options o = options_for(policy, 2, {.optimizer = std::string(rule), .shards = 3});
   return o;
 }
 
@@ -199,8 +197,7 @@ private:
 };
 
 TEST(CustomParameterActorOfWholeVariables, IsToldNamesShapesAndPlaces) {
-  training_options o = options_for("sync", 2);
-  o.shards = 2;
+  training_options o = options_for("sync", 2, {.shards = 2});
   o.parameter_actor = make_custom_parameter_actor<told_of_layout>();
   EXPECT_TRUE(o.parameter_actor->whole_variables);
   EXPECT_EQ(trained(o).ended, "completed");
@@ -320,8 +317,7 @@ protected:
 
   template <fault Fault>
   static training_report run_with() {
-    training_options o = options_for(GetParam(), 2);
-    o.shards = shards_agree() ? 1 : 2;
+    training_options o = options_for(GetParam(), 2, {.shards = shards_agree() ? 1U : 2U});
     o.parameter_actor = make_custom_parameter_actor<faulty_shard<Fault>>(true);
     return trained(o);
   }

@@ -8,15 +8,17 @@
 namespace mailgrad::testing {
 
 /// A small run on so many streams of the GPU.
-inline training_options gpu_options(const std::string& policy, std::uint32_t streams) {
-  training_options o = options_for(policy, streams);
+inline training_options gpu_options(const std::string& policy, std::uint32_t streams,
+                                    const small_options& s = {}) {
+  training_options o = options_for(policy, streams, s);
   for (std::uint32_t i = 0; i < streams; ++i) o.devices[i] = {device_kind::cuda, 0, i};
   return o;
 }
 
 /// The weights lie on the GPU as well.
-inline training_options all_on_gpu(const std::string& policy, std::uint32_t streams) {
-  training_options o = gpu_options(policy, streams);
+inline training_options all_on_gpu(const std::string& policy, std::uint32_t streams,
+                                   const small_options& s = {}) {
+  training_options o = gpu_options(policy, streams, s);
   o.parameters = {{device_kind::cuda, 0}};
   return o;
 }

@@ -80,8 +80,7 @@ TEST_F(GpuProducts, OfAnotherVersionGoOnFromACheckpointWhichTheReportSays) {
 
 /// Its replay starts from the beginning, all of which one version has to compute.
 TEST_F(GpuProducts, OfAnotherVersionDoNotGoOnWithARecording) {
-  training_options o = gpu_options("async", 1);
-  o.epochs = 2;
+  training_options o = gpu_options("async", 1, {.epochs = 2});
   o.checkpoints = {.folder = in_folder("ck"), .every_steps = 5};
   recorded(o);
   o.epochs = 4;

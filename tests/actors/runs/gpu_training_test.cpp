@@ -136,8 +136,7 @@ public:
 };
 
 TEST_F(GpuRuns, PushToAParameterActorOfAUsersOwn) {
-  training_options o = gpu_options("sync", 2);
-  o.shards = 2;
+  training_options o = gpu_options("sync", 2, {.shards = 2});
   const std::vector<float> expected = weights_of(o);
   o.parameter_actor = make_custom_parameter_actor<namesake>();
   EXPECT_EQ(weights_of(o), expected);
@@ -451,10 +450,8 @@ TEST_F(GpuRuns, WithWeightsThereWriteThemUnderHogwildAsAShardWould) {
 
 TEST_F(GpuRuns, WithWeightsThereTrainUnderHogwild) {
   for (const char* policy : {"hogwild", "async, hogwild@10, sync@30"}) {
-    training_options o = all_on_gpu(policy, 3);
-    o.shards = 2;
-    o.evaluate_every = {.steps = 10};
-    const training_report r = completed(o, small_data(200));
+    const training_report r =
+        completed(all_on_gpu(policy, 3, {.shards = 2, .evaluate_every = {.steps = 10}}), small_data(200));
     EXPECT_EQ(r.samples, 800U);
     EXPECT_GT(r.test_accuracy, 0.8);
   }
@@ -463,8 +460,7 @@ TEST_F(GpuRuns, WithWeightsThereTrainUnderHogwild) {
 
 TEST_F(GpuRuns, WithWeightsThereRunAheadToTheSameBits) {
   for (const auto& [policy, streams] : {std::pair("async", 1U), std::pair("sync", 3U)}) {
-    training_options o = all_on_gpu(policy, streams);
-    o.shards = 2;
+    training_options o = all_on_gpu(policy, streams, {.shards = 2});
     const std::vector<float> ahead = weights_of(o);
     o.run_ahead = 0;
     EXPECT_EQ(weights_of(o), ahead) << policy;
@@ -475,10 +471,7 @@ TEST_F(GpuRuns, WithWeightsThereRunAheadToTheSameBits) {
 }
 
 TEST_F(GpuRuns, WithWeightsThereFindNoGapWhereOneWorkerIsAlone) {
-  training_options o = all_on_gpu("async", 1);
-  o.shards = 2;
-  o.sample_gap = 5;
-  const training_report r = completed(o);
+  const training_report r = completed(all_on_gpu("async", 1, {.shards = 2, .sample_gap = 5}));
   EXPECT_EQ(r.gradient_cosine.count(), r.steps / 5);
   EXPECT_EQ(r.gradient_cosine.least(), 1.0);
   EXPECT_EQ(r.gradient_cosine.greatest(), 1.0);
@@ -508,8 +501,7 @@ TEST_F(GpuRuns, WithWeightsThereGoOnFromACheckpoint) {
         kept_run{"hogwild", "none"}}) {
     SCOPED_TRACE(std::string(policy) + ' ' + cure);
     const scratch_folder folder;
-    training_options o = all_on_gpu(policy, std::string_view(policy) != "sync" ? 1 : 2);
-    o.cure = cure;
+    training_options o = all_on_gpu(policy, std::string_view(policy) != "sync" ? 1 : 2, {.cure = cure});
     const bool keeps_state = o.cure == "none" && o.policy != "hogwild"; // in the other place, too
     o.optimizer = parse_optimizer(keeps_state ? "adam" : "sgd");
     o.local_steps = local_steps;

@@ -84,8 +84,7 @@ TEST_F(MeasuredRun, MakesALineEachSoManyStepsHoweverFastTheyAre) {
 TEST_F(MeasuredRun, EndsWithTheSameWeightsAsOneThatIsNot) {
   for (const char* policy : {"sync", "async"}) {
     const std::uint32_t workers = std::string(policy) == "sync" ? 2 : 1;
-    training_options o = options_for(policy, workers);
-    o.shards = 2;
+    training_options o = options_for(policy, workers, {.shards = 2});
     const std::string plain = trained(o).parameters_sha256;
     o.metrics = in_folder("m.csv");
     o.metrics_every = {.steps = 1};
@@ -96,8 +95,7 @@ TEST_F(MeasuredRun, EndsWithTheSameWeightsAsOneThatIsNot) {
 }
 
 TEST_F(MeasuredRun, ReplaysWithTheSameWeights) {
-  training_options o = options_for("async", 2);
-  o.shards = 2;
+  training_options o = options_for("async", 2, {.shards = 2});
   o.record = in_folder("run.rec");
   const std::string recorded = trained(o).parameters_sha256;
   o = testing::replay_of(o);
@@ -156,10 +154,9 @@ TEST_F(MeasuredRun, GoesOnWhenTheDiskIsFull) {
 
 TEST_F(MeasuredRun, IsTestedWhileItGoesOn) {
   for (const char* policy : {"async", "sync", "hogwild", "async, hogwild@40"}) {
-    training_options o = endless(policy);
-    o.shards = 2;
-    o.metrics_every = {.span = std::chrono::hours{1}};
-    o.evaluate_every = {.steps = 20};
+    training_options o = endless(
+        policy, 2,
+        {.shards = 2, .metrics_every = {.span = std::chrono::hours{1}}, .evaluate_every = {.steps = 20}});
     training run(small_model(), small_data(), o);
     std::atomic<int> tests{0};
     run.observe([&](const run_event& e) {
@@ -181,9 +178,7 @@ TEST_F(MeasuredRun, IsTestedWhileItGoesOn) {
 
 /// The run goes on, and judges nothing by them.
 TEST_F(MeasuredRun, CountsTestsThatAreLeftOut) {
-  training_options o = endless("async");
-  o.evaluate_every = {.steps = 20};
-  o.patience = 1;
+  training_options o = endless("async", 2, {.evaluate_every = {.steps = 20}, .patience = 1});
   const model_function trained_only = [](graph& g, const model_request& r) {
     if (r.purpose == phase::evaluation) throw std::runtime_error("it cannot be tested");
     return small_model()(g, r);
@@ -203,14 +198,12 @@ TEST_F(MeasuredRun, CountsTestsThatAreLeftOut) {
 TEST_F(MeasuredRun, RefusesTestsWithoutSamples) {
   auto data = std::make_shared<data_split>(*small_data());
   data->test = {};
-  training_options o = options_for("async", 1);
-  o.evaluate_every = {.epochs = 1};
+  training_options o = options_for("async", 1, {.evaluate_every = {.epochs = 1}});
   EXPECT_THROW(training(small_model(), data, o), std::invalid_argument);
 }
 
 TEST_F(MeasuredRun, TellsItsSwitches) {
-  training_options o = options_for("async, sync@20", 2);
-  training run(small_model(), small_data(), o);
+  training run(small_model(), small_data(), options_for("async, sync@20", 2));
   std::vector<policy_switch> switches;
   run.observe([&](const run_event& e) {
     if (const auto* x = std::get_if<policy_switch>(&e)) switches.push_back(*x);
@@ -247,9 +240,7 @@ TEST_F(MeasuredRun, NamesThePolicyOfEachMomentInTensorBoard) {
 }
 
 TEST_F(MeasuredRun, CanBeSwitchedAndStoppedByWhoeverObservesIt) {
-  training_options o = endless("async");
-  o.metrics_every = {.steps = 1};
-  training run(small_model(), small_data(), o);
+  training run(small_model(), small_data(), endless("async", 2, {.metrics_every = {.steps = 1}}));
   std::atomic<bool> asked{false};
   run.observe([&](const run_event& e) {
     if (std::holds_alternative<metrics_line>(e) && !asked.exchange(true))
@@ -279,9 +270,7 @@ TEST_F(MeasuredRun, CallsAnObserverThatThrowsNoMore) {
 }
 
 TEST_F(MeasuredRun, EndsWithoutAReport) {
-  training_options o = endless("async");
-  o.evaluate_every = {.steps = 1};
-  training run(small_model(), small_data(), o);
+  training run(small_model(), small_data(), endless("async", 2, {.evaluate_every = {.steps = 1}}));
   while (run.progress().steps == 0) run.wait_for(std::chrono::milliseconds{5});
 }
 

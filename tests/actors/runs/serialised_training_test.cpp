@@ -55,8 +55,7 @@ void expect_same_weights(const model_function& model, const std::shared_ptr<cons
 }
 
 training_options short_run(std::uint32_t workers) {
-  training_options o = options_for("sync", workers);
-  o.epochs = 1;
+  training_options o = options_for("sync", workers, {.epochs = 1});
   return o;
 }
 

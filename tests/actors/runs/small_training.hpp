@@ -23,25 +23,50 @@ inline std::vector<device> cores(std::uint32_t workers) {
   return devices;
 }
 
-inline training_options options_for(std::string policy, std::uint32_t workers,
-                                    const std::string& optimizer = "momentum") {
-  training_options o;
-  o.devices = cores(workers);
-  o.policy = std::move(policy);
-  o.optimizer = parse_optimizer(optimizer);
-  o.optimizer.learning_rate = 0.05;
-  o.batch = 8;
-  o.epochs = 4;
-  o.seed = 3;
+/// What may differ between small runs.
+struct small_options {
+  std::string optimizer = "momentum";
+  std::optional<double> rate = 0.05; ///< none: that of the rule
+  std::string cure = "none";
+  std::uint64_t local_steps = 0;
+  std::size_t micro_batches = 1;
+  std::size_t batch = 8;
+  std::uint64_t epochs = 4, steps = 0;
+  std::uint32_t shards = 1;
+  std::uint64_t seed = 3, sample_gap = 0;
+  interval metrics_every{.span = std::chrono::seconds{1}}, evaluate_every{};
+  std::string stop_when{};
+  std::uint64_t patience = 0;
+  kept_weights keep = kept_weights::last;
+};
+
+inline training_options options_for(std::string policy, std::uint32_t workers, const small_options& s = {}) {
+  training_options o{.devices = cores(workers),
+                     .micro_batches = s.micro_batches,
+                     .policy = std::move(policy),
+                     .cure = s.cure,
+                     .optimizer = parse_optimizer(s.optimizer),
+                     .local_steps = s.local_steps,
+                     .batch = s.batch,
+                     .epochs = s.epochs,
+                     .steps = s.steps,
+                     .shards = s.shards,
+                     .seed = s.seed,
+                     .sample_gap = s.sample_gap,
+                     .metrics_every = s.metrics_every,
+                     .evaluate_every = s.evaluate_every,
+                     .stop_when = s.stop_when,
+                     .patience = s.patience,
+                     .keep = s.keep};
+  if (s.rate) o.optimizer.learning_rate = s.rate;
   return o;
 }
 
 inline constexpr std::uint64_t for_ever = 1'000'000'000; ///< epochs: nothing but the test ends the run
 
-inline training_options endless(const std::string& policy, std::uint32_t workers = 2) {
-  training_options o = options_for(policy, workers);
-  o.epochs = for_ever;
-  return o;
+inline training_options endless(const std::string& policy, std::uint32_t workers = 2, small_options s = {}) {
+  s.epochs = for_ever;
+  return options_for(policy, workers, s);
 }
 
 inline training_report trained(const training_options& o,

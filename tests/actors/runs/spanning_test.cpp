@@ -138,11 +138,11 @@ protected:
     if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
   }
   /// A run of so many workers of two devices each.
-  static training_options options_for(const std::string& policy, std::uint32_t workers) {
-    training_options o = testing::options_for(policy, 2 * workers);
+  static training_options options_for(const std::string& policy, std::uint32_t workers,
+                                      testing::small_options s = {.batch = 12}) {
+    s.seed = 1;
+    training_options o = testing::options_for(policy, 2 * workers, s);
     o.workers = workers;
-    o.batch = 12;
-    o.seed = 1;
     return o;
   }
   /// A run of one worker of one device.
@@ -204,44 +204,37 @@ TEST_F(SpanningThreads, RefusesMicroBatchesThatAreDealtOutDifferently) {
     const value y = dense(x, 3, "layer");
     return model_outputs{y, cross_entropy(y, labels)};
   };
-  training_options o = options_for("async", 1);
-  o.batch = 5;
-  o.micro_batches = 2;
+  training_options o = options_for("async", 1, {.micro_batches = 2, .batch = 5});
   const training_report r = train(by_size, small_data(), o);
   EXPECT_EQ(r.ended, "failed");
   EXPECT_THAT(r.why, HasSubstr("placed differently"));
 }
 
 TEST_F(SpanningThreads, TrainsSparseRowsInAPipeline) {
-  training_options o = options_for("async", 1);
-  o.micro_batches = 4;
-  o.shards = 2;
   const auto data = testing::sparse_data();
-  expect_close(weights_of(pipelined(small_model()), o, data), weights_of(small_model(), one_device(), data));
+  expect_close(weights_of(pipelined(small_model()),
+                          options_for("async", 1, {.micro_batches = 4, .batch = 12, .shards = 2}), data),
+               weights_of(small_model(), one_device(), data));
 }
 
 TEST_F(SpanningThreads, TrainsReplicasOfAPipelineUnderEveryPolicy) {
   for (const char* policy : {"sync", "async", "ssp:1", "hogwild"}) {
     SCOPED_TRACE(policy);
-    training_options o = options_for(policy, 2);
-    o.micro_batches = 3;
-    o.epochs = 20;
-    const training_report r = completed(pipelined(small_model()), small_data(240), o);
+    const training_report r =
+        completed(pipelined(small_model()), small_data(240),
+                  options_for(policy, 2, {.micro_batches = 3, .batch = 12, .epochs = 20}));
     EXPECT_EQ(r.samples, 4800U);
     EXPECT_GT(r.test_accuracy.value_or(0), 0.7);
   }
 }
 
 TEST_F(SpanningThreads, AveragesOverReplicasOfAPipelineAsOverOneBatch) {
-  training_options o = options_for("sync", 2);
-  o.batch = 6;
-  o.micro_batches = 2;
-  expect_close(weights_of(pipelined(small_model()), o), weights_of(small_model(), one_device("sync")));
+  expect_close(weights_of(pipelined(small_model()), options_for("sync", 2, {.micro_batches = 2, .batch = 6})),
+               weights_of(small_model(), one_device("sync")));
 }
 
 TEST_F(SpanningThreads, TakesLocalStepsClippingAndSamplesLikeAnyWorker) {
-  training_options o = options_for("async", 2);
-  o.micro_batches = 2;
+  training_options o = options_for("async", 2, {.micro_batches = 2, .batch = 12});
   o.optimizer.clip_norm = 0.5;
   o.sample_gap = 3;
   completed(pipelined(small_model()), small_data(), o);

@@ -145,11 +145,8 @@ TEST_F(DifferentGraphs, MoveInAsyncOnlyWhatTheyHave) {
 class DifferentGraphsOnThreads : public ::testing::TestWithParam<const char*> {
 protected:
   static training_options options() {
-    training_options o = options_for(GetParam(), 2, "adamw");
-    o.shards = 2;
-    o.epochs = 40;
-    o.optimizer.learning_rate = 0.01;
-    o.seed = 1;
+    training_options o = options_for(
+        GetParam(), 2, {.optimizer = "adamw", .rate = 0.01, .epochs = 40, .shards = 2, .seed = 1});
     return o;
   }
 

@@ -72,8 +72,7 @@ protected:
 
 TEST_P(TrainingPolicy, BalancesTheLedgerAndTrainsEveryBatch) {
   for (const std::uint32_t shards : {1U, 2U}) {
-    training_options o = options_for(GetParam(), 2);
-    o.shards = shards;
+    training_options o = options_for(GetParam(), 2, {.shards = shards});
     const training_report r = completed(o, small_data(1000));
     EXPECT_EQ(r.steps, 500U);
     EXPECT_EQ(r.samples, 4000U);
@@ -95,9 +94,7 @@ TEST_P(TrainingPolicy, BalancesTheLedgerAndTrainsEveryBatch) {
 }
 
 TEST_P(TrainingPolicy, EndsInGoodOrderWhenItIsStopped) {
-  training_options o = endless(GetParam());
-  o.shards = 2;
-  training run(small_model(), small_data(), o);
+  training run(small_model(), small_data(), endless(GetParam(), 2, {.shards = 2}));
   while (run.progress().steps == 0) run.wait_for(5ms);
   run.stop("enough");
   const training_report r = run.report();
@@ -109,8 +106,7 @@ TEST_P(TrainingPolicy, EndsInGoodOrderWhenItIsStopped) {
 }
 
 TEST_P(TrainingPolicy, SaysWhyWhenTheLossDiverges) {
-  training_options o = options_for(GetParam(), 2, "sgd");
-  o.optimizer.learning_rate = 1e30;
+  training_options o = options_for(GetParam(), 2, {.optimizer = "sgd", .rate = 1e30});
   o.optimizer.l2 = 1e30; // the first step throws every weight out of range
   const training_report r = trained(o);
   EXPECT_EQ(r.ended, "diverged");
@@ -126,23 +122,17 @@ TEST_P(TrainingPolicy, ReturnsFromTheDestructorOfARunInProgress) {
 }
 
 TEST_P(TrainingPolicy, RunsMoreWorkersThanThreads) {
-  training_options o = options_for(GetParam(), 5);
-  o.shards = 2;
-  EXPECT_EQ(completed(o, small_data(500)).devices.size(), 5U);
+  EXPECT_EQ(completed(options_for(GetParam(), 5, {.shards = 2}), small_data(500)).devices.size(), 5U);
 }
 
 TEST_P(TrainingPolicy, TrainsASparseModel) {
-  training_options o = options_for(GetParam(), 2);
-  o.optimizer = parse_optimizer("adagrad");
-  o.epochs = 20;
-  o.shards = 2;
+  training_options o =
+      options_for(GetParam(), 2, {.optimizer = "adagrad", .rate = {}, .epochs = 20, .shards = 2});
   EXPECT_GT(completed(o, sparse_data(200)).test_accuracy.value(), 0.6);
 }
 
 TEST_P(TrainingPolicy, CountsStepsOfAllWorkersTogether) {
-  training_options o = options_for(GetParam(), 3);
-  o.steps = 17;
-  EXPECT_EQ(completed(o).steps, 17U);
+  EXPECT_EQ(completed(options_for(GetParam(), 3, {.steps = 17})).steps, 17U);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, TrainingPolicy,
@@ -155,8 +145,7 @@ class TrainingAlone : public ::testing::TestWithParam<const char*> {
 protected:
   static void expect_weights_of_a_loop(const std::shared_ptr<const data_split>& data,
                                        std::initializer_list<const char*> policies) {
-    training_options o = options_for("async", 1);
-    o.optimizer = parse_optimizer(GetParam());
+    training_options o = options_for("async", 1, {.optimizer = GetParam(), .rate = {}});
     const std::string expected = trained_in_sequence(o, data);
     for (const char* policy : policies)
       for (const std::uint32_t shards : {1U, 2U, 3U}) {
@@ -180,8 +169,7 @@ INSTANTIATE_TEST_SUITE_P(SeveralRules, TrainingAlone, ::testing::Values("sgd", "
                          testing::name_of_policy);
 
 TEST(Training, MakesTheSameWeightsTwiceIfWorkersKeepInStep) {
-  training_options o = options_for("sync", 2);
-  o.shards = 2;
+  training_options o = options_for("sync", 2, {.shards = 2});
   const training_report first = trained(o, small_data(50));
   EXPECT_EQ(trained(o, small_data(50)).parameters_sha256, first.parameters_sha256);
   EXPECT_EQ(first.staleness.max(), 0U);
@@ -239,9 +227,8 @@ TEST(Training, LeavesTheAccuracyOutIfTheTestIsEnded) {
 // gaps sum up to (M - 1) U, less 2 (M - 1) for each worker at most.
 TEST(Training, HasAMeanStalenessOfAllOtherWorkers) {
   for (const std::uint32_t workers : {2U, 4U}) {
-    training_options o = endless("sync, async@" + std::to_string(workers), workers);
-    o.shards = 2;
-    training run(small_model(), small_data(), o);
+    training run(small_model(), small_data(),
+                 endless("sync, async@" + std::to_string(workers), workers, {.shards = 2}));
     while (run.progress().steps < 4000) run.wait_for(5ms);
     run.stop("enough");
     const training_report r = run.report();
@@ -280,9 +267,8 @@ TEST(ShortForms, MeanWhatTheLongOnesMean) {
 // ---- whose policy changes on the way
 
 TEST(Training, SwitchesAtAPlannedStepAndSaysWhen) {
-  training_options o = options_for("async, sync@20, ssp:1@60", 2);
-  o.shards = 2;
-  const training_report r = completed(o, small_data(1000));
+  const training_report r =
+      completed(options_for("async, sync@20, ssp:1@60", 2, {.shards = 2}), small_data(1000));
   ASSERT_EQ(r.switches.size(), 2U);
   EXPECT_EQ(r.switches[0].from, "async");
   EXPECT_EQ(r.switches[0].to, "sync");
@@ -297,9 +283,7 @@ TEST(Training, SwitchesToHogwildAndBack) {
   for (const char* policy : {"sync, hogwild@40, async@80", "hogwild, sync@60", "async, hogwild@60"})
     for (const std::uint32_t shards : {1U, 3U}) {
       SCOPED_TRACE(std::string(policy) + ", shards " + std::to_string(shards));
-      training_options o = options_for(policy, 2);
-      o.shards = shards;
-      const training_report r = completed(o, small_data(1000));
+      const training_report r = completed(options_for(policy, 2, {.shards = shards}), small_data(1000));
       EXPECT_EQ(r.ledger.produced, r.steps);
       EXPECT_EQ(r.ledger.discarded_in_all() + r.ledger.lost, 0U);
       EXPECT_FALSE(r.switches.empty());
@@ -327,7 +311,7 @@ TEST(Training, FollowsOneScheduleOnItsWayToHogwildAndBack) {
   for (const char* schedule :
        {"constant:warmup=8", "step:every=5,factor=0.5", "step:every=8,factor=0", "cosine:total=20"})
     for (const auto& data : {small_data(), sparse_data()}) {
-      training_options o = options_for("async", 1, "sgd");
+      training_options o = options_for("async", 1, {.optimizer = "sgd"});
       o.optimizer.schedule = parse_schedule(schedule);
       o.optimizer.clip_norm = 0.5;
       o.optimizer.l2 = 0.01;
@@ -514,19 +498,17 @@ TEST_F(StartedTraining, BeginsWithTheGivenWeightsUnderEveryPolicy) {
     expected.insert(expected.end(), v.values.values().begin(), v.values.values().end());
   for (const char* policy : {"async", "sync", "hogwild", "hogwild, sync@2"})
     for (const std::uint32_t shards : {1U, 3U}) {
-      training_options o = options_for(policy, 2, "sgd");
-      o.shards = shards;
+      training_options o = options_for(policy, 2, {.optimizer = "sgd", .shards = shards});
       EXPECT_EQ(ended_with(o), expected) << policy << " with " << shards << " shards";
     }
-  training_options local = options_for("async", 2, "sgd");
+  training_options local = options_for("async", 2, {.optimizer = "sgd"});
   local.local_steps = 2;
   EXPECT_THAT(ended_with(local), Pointwise(FloatNear(1e-6F), expected)) << "differences are rounded";
 }
 
 TEST_F(StartedTraining, LearnsOnFromWhereTheOtherRunEnded) {
   const auto start = trained_weights();
-  training_options o = options_for("async", 1);
-  o.steps = 6;
+  training_options o = options_for("async", 1, {.steps = 6});
   const double from_scratch = trained(o).final_loss.value();
   o.start = start;
   EXPECT_LT(trained(o).final_loss.value(), 0.8 * from_scratch);
@@ -539,9 +521,7 @@ TEST_F(StartedTraining, RefusesWeightsOfAnotherModelUnlessTheyNeedNotFit) {
   tensor bias({8});
   std::ranges::fill(bias.values(), 0.5F);
   other->variables.push_back({"dense1/bias", std::move(bias)});
-  training_options o = options_for("sync", 1, "sgd");
-  o.optimizer.learning_rate = 1e-30;
-  o.steps = 1;
+  training_options o = options_for("sync", 1, {.optimizer = "sgd", .rate = 1e-30, .steps = 1});
   o.start = other;
   expect_refused({"as a whole", [&] { training(small_model(), small_data(), o); },
                   "weights of 'other.safetensors': variable 'dense1/weights' is 4x9 in the file, and 4x8 in "

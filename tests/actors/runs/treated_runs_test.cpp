@@ -87,7 +87,7 @@ constexpr double learned = 0.6;
 // The mean of what SGD moves each worker is what the mean gradient moves all of them.
 TEST(LocalTraining, OfOneStepIsSynchronousSgd) {
   for (const std::uint32_t shards : {1U, 3U}) {
-    training_options plain = options_for("sync", 2, "sgd");
+    training_options plain = options_for("sync", 2, {.optimizer = "sgd"});
     plain.shards = shards;
     training_options local = plain;
     local.local_steps = 1;
@@ -106,9 +106,7 @@ TEST(LocalTraining, OfOneWorkerIsSequentialWhateverTheNumberOfSteps) {
 }
 
 TEST(LocalTraining, AveragesTheModelsOfAllWorkers) {
-  training_options o = options_for("sync", 2, "sgd");
-  o.local_steps = 4;
-  o.epochs = 24;
+  training_options o = options_for("sync", 2, {.optimizer = "sgd", .local_steps = 4, .epochs = 24});
   const training_report r = trained(o);
   EXPECT_EQ(r.local_steps, 4U);
   EXPECT_EQ(r.outer_optimizer, "sgd");
@@ -120,9 +118,7 @@ TEST(LocalTraining, AveragesTheModelsOfAllWorkers) {
 
 TEST(LocalTraining, TakesAnOuterMomentum) {
   for (const char* outer : {"nesterov:momentum=0.5", "delayed-nesterov:momentum=0.5,period=2"}) {
-    training_options o = options_for("async", 2, "sgd");
-    o.epochs = 8;
-    o.local_steps = 2;
+    training_options o = options_for("async", 2, {.optimizer = "sgd", .local_steps = 2, .epochs = 8});
     o.outer = parse_optimizer(outer);
     o.outer.learning_rate = 0.7;
     EXPECT_GT(*trained(o).test_accuracy, learned) << outer;
@@ -139,7 +135,7 @@ std::vector<float> weights_after(training_options o, std::uint64_t steps) {
 TEST(ElasticTraining, TakesTheGradientWhereTheExchangeBegins) {
   constexpr float pull = 0.25F;
   for (const char* policy : {"async", "sync"}) {
-    const training_options plain = options_for(policy, 1, "sgd");
+    const training_options plain = options_for(policy, 1, {.optimizer = "sgd"});
     const training run(small_model(), small_data(), plain);
     const std::vector<float> w0 = testing::first_values(run.layout(), plain.seed);
     const std::vector<float> x1 = weights_after(plain, 1);
@@ -159,10 +155,8 @@ TEST(ElasticTraining, TakesTheGradientWhereTheExchangeBegins) {
 
 TEST(ElasticTraining, LearnsUnderABarrierAndAcrossSwitches) {
   for (const char* policy : {"sync", "async, sync@8, async@16"}) {
-    training_options o = options_for(policy, 2, "sgd");
-    o.cure = "easgd";
-    o.local_steps = 2;
-    o.epochs = 20;
+    training_options o =
+        options_for(policy, 2, {.optimizer = "sgd", .cure = "easgd", .local_steps = 2, .epochs = 20});
     const training_report r = completed(o);
     EXPECT_GT(*r.test_accuracy, learned) << policy;
     EXPECT_EQ(r.steps, 120U);
@@ -175,8 +169,7 @@ TEST(LocalTraining, IsRefusedWhereItMakesNoSense) {
     EXPECT_THAT([&] { const training run(small_model(), data, o); },
                 ThrowsMessage<std::invalid_argument>(HasSubstr(why)));
   };
-  training_options o = options_for("hogwild", 2, "sgd");
-  o.local_steps = 2;
+  training_options o = options_for("hogwild", 2, {.optimizer = "sgd", .local_steps = 2});
   refused(o, small_data(), "under hogwild workers write into one block");
   o.policy = "async";
   refused(o, testing::sparse_data(), "comes in rows");
