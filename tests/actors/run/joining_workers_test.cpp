@@ -106,7 +106,7 @@ protected:
     a.slots = 4;
     testing::drawn_order order(1);
     const auto was = finish(a, order, [](testing::assembled_run& run) { run.add_worker(3, 0); });
-    if (was) a.replayed = std::make_shared<const recording>(was->order);
+    a.replayed = std::make_shared<const recording>(was.order);
     return a;
   }
   run_crew_options crew_options(std::vector<std::uint32_t>& prepared) const {

@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::AllOf, ::testing::ElementsAre, ::testing::HasSubstr;
 using testing::endless, testing::newest_in, testing::options_for, testing::small_data, testing::small_model,
-    testing::trained;
+    testing::stop_at, testing::trained;
 
 std::shared_ptr<const data_split> with_validation() {
   auto data = std::make_shared<data_split>(*small_data());
@@ -32,31 +32,25 @@ training_options keeping_best(training_options o, std::uint64_t steps) {
   o.keep = kept_weights::best;
   return o;
 }
-training_options endless_best(const char* policy) { return keeping_best(endless(policy), 1); }
 
-/// Stops a run at its test of this number.
-void stop_at_test(training& run, int number, const char* why) {
-  run.observe([&run, why, left = std::make_shared<int>(number)](const run_event& e) {
-    if (std::holds_alternative<evaluation_made>(e) && --*left == 0) run.stop(why);
-  });
+/// Interrupts a run at its fourth test.
+void interrupt(const std::shared_ptr<const data_split>& data, const training_options& o) {
+  training run(small_model(), data, o);
+  stop_at<evaluation_made>(run, 4, "interrupted");
+  ASSERT_EQ(run.report().why, "interrupted");
 }
 
 /// With a rate so high that the loss goes up and down, one of many tests did best, and hardly ever the last.
 TEST(BestWeightsOfRuns, AreThoseOfTheReportAndOfTheProgram) {
   for (const char* policy : {"sync", "async", "hogwild"}) {
     SCOPED_TRACE(policy);
-    training_options o = endless_best(policy);
-    o.shards = 2;
-    o.optimizer.learning_rate = 0.5;
-    training run(small_model(), with_validation(), o);
+    training run(small_model(), with_validation(),
+                 keeping_best(endless(policy, 2, {.rate = 0.5, .shards = 2}), 1));
     double lowest = std::numeric_limits<double>::infinity();
-    int tests = 0;
     run.observe([&](const run_event& e) {
-      const auto* x = std::get_if<evaluation_made>(&e);
-      if (!x) return;
-      lowest = std::min(lowest, x->loss);
-      if (++tests == 10) run.stop("tested enough");
+      if (const auto* x = std::get_if<evaluation_made>(&e)) lowest = std::min(lowest, x->loss);
     });
+    stop_at<evaluation_made>(run, 10, "tested enough");
     const training_report r = run.report();
     for (const auto& line : r.curve) // of which the first may be older than the observer
       lowest = std::min(lowest, line.validation_loss.value_or(lowest));
@@ -74,37 +68,28 @@ TEST(BestWeightsOfRuns, AreThoseOfTheReportAndOfTheProgram) {
 }
 
 TEST(BestWeightsOfRuns, MayBeTheLastOnes) {
-  training_options o = keeping_best(options_for("sync", 2), 1);
-  o.epochs = 2;
-  training run(small_model(), small_data(), o);
+  training run(small_model(), small_data(), keeping_best(options_for("sync", 2, {.epochs = 2}), 1));
   const training_report r = run.report();
-  const double last = r.test_loss.value();
-  if (r.best) {
-    EXPECT_EQ(r.best->loss, last);
-  } else {
-    EXPECT_EQ(sha256(std::as_bytes(run.parameters())), r.parameters_sha256);
-  }
+  EXPECT_EQ(r.best ? r.best->loss : r.test_loss.value(), r.test_loss);
+  EXPECT_TRUE(r.best || sha256(std::as_bytes(run.parameters())) == r.parameters_sha256);
 }
 
 TEST(BestWeightsOfRuns, AreChosenWhereTheLastCannotBeTested) {
-  training run(small_model(), with_validation(), endless_best("sync"));
-  stop_at_test(run, 1, "tested enough");
+  training run(small_model(), with_validation(), keeping_best(endless("sync"), 1));
+  stop_at<evaluation_made>(run, 1, "tested enough");
   int asked = 0;
   const training_report r = run.report([&]() -> bool {
     if (++asked == 1) throw std::runtime_error("no memory");
     return false;
   });
-  ASSERT_TRUE(r.best);
-  EXPECT_EQ(r.validation_loss, r.best->loss);
+  EXPECT_EQ(r.validation_loss, r.best.value().loss);
   EXPECT_EQ(r.best->why_last_untested, "no memory");
   EXPECT_EQ(r.why, "tested enough");
   EXPECT_EQ(r.ended, "stopped");
 }
 
 TEST(BestWeightsOfRuns, SurviveADivergence) {
-  training_options o = endless_best("async");
-  o.optimizer = parse_optimizer("sgd");
-  o.optimizer.learning_rate = 0.05;
+  training_options o = keeping_best(endless("async", 2, {.optimizer = "sgd"}), 1);
   o.optimizer.schedule = parse_schedule("step:every=20000,factor=1e30");
   const training_report r = trained(o);
   EXPECT_EQ(r.ended, "diverged");
@@ -115,11 +100,9 @@ TEST(BestWeightsOfRuns, SurviveADivergence) {
 TEST(BestWeightsOfRuns, DoNotChangeWhatIsTrainedNorItsReplay) {
   const scratch_folder folder;
   const auto data = with_validation();
-  training_options o = keeping_best(endless("async"), 5);
+  training_options o = keeping_best(
+      endless("async", 2, {.metrics_every = {.steps = 1}, .stop_when = "steps>=40", .patience = 1'000}), 5);
   o.record = (folder.path() / "run.rec").string();
-  o.metrics_every = {.steps = 1};
-  o.patience = 1'000;
-  o.stop_when = "steps>=40";
   const training_report r = trained(o, data);
   EXPECT_TRUE(r.enough);
   const training_report again = trained(testing::replay_of(o), data);
@@ -155,12 +138,10 @@ TEST(BestWeightsOfRuns, AreThereAgainWhenTheRunIsResumed) {
   training_options o = keeping_best(options_for("sync", 2), 10);
   o.checkpoints = {.folder = folder.path().string(), .every_steps = 10};
   trained(o, data);
-  const auto kept = best_weights_in(folder.path()).best;
-  ASSERT_TRUE(kept);
+  const double lowest = best_weights_in(folder.path()).best.value().test.loss;
   o.resume = newest_in(folder.path());
   o.epochs = 8;
-  const training_report second = trained(o, data);
-  EXPECT_LE(second.validation_loss.value(), kept->test.loss) << "nothing better than before is forgotten";
+  EXPECT_LE(trained(o, data).validation_loss.value(), lowest) << "nothing better than before is forgotten";
   o.resume = nullptr;
   EXPECT_THROW(trained(o), std::invalid_argument) << "the folder is in use";
 }
@@ -225,14 +206,9 @@ TEST(ResumedFolders, AreLockedBeforeTheyAreRead) {
 TEST(BestWeightsOfRuns, ThatAreMissingAreSaidToBe) {
   const scratch_folder folder;
   const auto data = with_validation();
-  training_options o = keeping_best(endless("async"), 5);
-  o.optimizer.learning_rate = 0; // so the first test is the best
+  training_options o = keeping_best(endless("async", 2, {.rate = 0}), 5); // so the first test is the best
   o.checkpoints.folder = folder.path().string();
-  {
-    training run(small_model(), data, o);
-    stop_at_test(run, 4, "interrupted");
-    ASSERT_EQ(run.report().why, "interrupted");
-  }
+  interrupt(data, o);
   o.resume = newest_in(folder.path());
   EXPECT_THAT(training(small_model(), data, o).remarks(), ::testing::IsEmpty());
   std::filesystem::remove(folder.path() / best_weights::file_name);
@@ -267,13 +243,11 @@ TEST(BestWeightsOfRuns, AreOfTheStepsThatCheckpointsCount) {
 TEST(EarlyStopOfRuns, EndsEveryModeByACondition) {
   for (const char* policy : {"async", "sync", "ssp:1", "k-batch-async:2", "hogwild", "async, hogwild@20"}) {
     SCOPED_TRACE(policy);
-    const training_report r =
-        trained(endless(policy, 2, {.metrics_every = {.steps = 1}, .stop_when = "steps>=60"}));
-    EXPECT_EQ(r.ended, "stopped");
+    const training_report r = testing::expect_ended(
+        "stopped", HasSubstr(", at least 60"),
+        trained(endless(policy, 2, {.metrics_every = {.steps = 1}, .stop_when = "steps>=60"})));
     EXPECT_TRUE(r.enough);
-    EXPECT_THAT(r.why, HasSubstr(", at least 60"));
     EXPECT_GE(r.steps, 60U);
-    EXPECT_TRUE(r.ledger.balances());
     EXPECT_FALSE(r.best) << "nobody asked for the best weights";
   }
 }
@@ -293,20 +267,17 @@ TEST(EarlyStopOfRuns, LosesPatienceWithARateThatLearnsNothing) {
 }
 
 TEST(EarlyStopOfRuns, TestsOnTheSamplesHeldOutAndAtTheEndOnBoth) {
-  const auto data = with_validation();
-  training_options o = endless("sync", 2,
-                               {.metrics_every = {.span = std::chrono::hours{1}},
-                                .evaluate_every = {.steps = 10},
-                                .stop_when = "accuracy>=0"});
-  training run(small_model(), data, o);
-  const training_report r = run.report();
+  const training_options o = endless("sync", 2,
+                                     {.metrics_every = {.span = std::chrono::hours{1}},
+                                      .evaluate_every = {.steps = 10},
+                                      .stop_when = "accuracy>=0"});
+  const training_report r = trained(o, with_validation());
   ASSERT_GE(r.curve.size(), 2U);
   EXPECT_TRUE(r.curve[0].validation_loss);
   EXPECT_FALSE(r.curve[0].test_loss) << "the test samples stay unseen";
   EXPECT_EQ(r.curve.back().validation_accuracy, r.validation_accuracy);
   EXPECT_EQ(r.curve.back().test_accuracy, r.test_accuracy);
-  ASSERT_TRUE(r.validation_loss && r.test_loss);
-  EXPECT_NE(*r.validation_loss, *r.test_loss);
+  EXPECT_NE(r.validation_loss.value(), r.test_loss.value());
   EXPECT_LE(r.samples, r.steps * o.batch);
 }
 
@@ -317,11 +288,7 @@ TEST(EarlyStopOfRuns, GoesOnCountingWhenTheRunIsResumed) {
   training_options o =
       endless("async", 1, {.rate = 0, .evaluate_every = {.steps = 5}, .patience = 1'000'000});
   o.checkpoints.folder = folder.path().string();
-  {
-    training run(small_model(), data, o);
-    stop_at_test(run, 4, "interrupted");
-    ASSERT_EQ(run.report().why, "interrupted");
-  }
+  interrupt(data, o);
   o.resume = newest_in(folder.path());
   const auto kept = o.resume->object<judged_tests>(judged_tests_part);
   EXPECT_GE(kept.worse, 2U);
@@ -338,17 +305,12 @@ TEST(ObservedRuns, MayTakeCheckpointsAndHearOfThem) {
   training_options o = endless("async", 2, {.metrics_every = {.steps = 1}});
   o.checkpoints.folder = folder.path().string();
   training run(small_model(), small_data(), o);
+  stop_at<checkpoint_account>(run, 1, "kept");
   bool asked = false;
   std::vector<checkpoint_account> kept;
   run.observe([&](const run_event& e) {
-    if (std::holds_alternative<metrics_line>(e) && !asked) {
-      asked = true;
-      run.take_checkpoint();
-    }
-    if (const auto* x = std::get_if<checkpoint_account>(&e)) {
-      kept.push_back(*x);
-      run.stop("kept");
-    }
+    if (std::holds_alternative<metrics_line>(e) && !std::exchange(asked, true)) run.take_checkpoint();
+    if (const auto* x = std::get_if<checkpoint_account>(&e)) kept.push_back(*x);
   });
   EXPECT_EQ(run.report().why, "kept");
   ASSERT_FALSE(kept.empty());

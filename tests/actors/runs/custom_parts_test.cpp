@@ -22,8 +22,8 @@ namespace {
 
 using messaging::on, messaging::send, messaging::sender_of, messaging::spawn;
 using ::testing::AllOf, ::testing::HasSubstr;
-using testing::completed, testing::expect_repeatable, testing::options_for, testing::small_data,
-    testing::small_model, testing::trained, testing::whole_variable_rules;
+using testing::completed, testing::expect_ended, testing::expect_repeatable, testing::options_for,
+    testing::small_data, testing::small_model, testing::trained, testing::whole_variable_rules;
 
 // ---- a policy that has rounds
 
@@ -92,10 +92,7 @@ private:
   std::uint64_t rounds_ = 0;
 };
 
-training_options in_rounds() {
-  training_options o = options_for(custom_policy<custom_rounds>(), 3, {.shards = 2});
-  return o;
-}
+training_options in_rounds() { return options_for(custom_policy<custom_rounds>(), 3, {.shards = 2}); }
 
 TEST(CustomRounds, MergeEveryGradientAndLoseNone) {
   const training_report r = completed(in_rounds());
@@ -124,16 +121,15 @@ TEST(CustomRounds, GoOnFromACheckpoint) {
 
 // ---- rules that look at whole variables
 
-training_options whole_run(std::string_view rule, const std::string& policy = "async") {
-  training_options o = options_for(policy, 2, {.optimizer = std::string(rule), .shards = 3});
-  return o;
+training_options whole_run(std::string_view rule, const std::string& policy, testing::small_options s = {}) {
+  s.optimizer = rule;
+  s.shards = 3;
+  return options_for(policy, 2, s);
 }
 
 TEST(RunOfWholeVariables, LearnsUnderEveryRule) {
   for (const std::string_view rule : whole_variable_rules()) {
-    training_options o = whole_run(rule, "sync");
-    o.epochs = 40;
-    o.optimizer.learning_rate = rule == "lars" ? 30 : 0.05;
+    const training_options o = whole_run(rule, "sync", {.rate = rule == "lars" ? 30 : 0.05, .epochs = 40});
     EXPECT_GT(completed(o).test_accuracy.value_or(0), 0.8) << rule;
   }
 }
@@ -150,9 +146,7 @@ TEST(RunOfWholeVariables, EndsWithTheSameWeightsInAnyNumberOfShards) {
 TEST(RunOfWholeVariables, IsReplayedBitForBit) {
   for (const std::string_view rule : whole_variable_rules()) {
     SCOPED_TRACE(rule);
-    training_options o = whole_run(rule, "ssp:2");
-    o.cure = "dynsgd";
-    expect_repeatable(o);
+    expect_repeatable(whole_run(rule, "ssp:2", {.cure = "dynsgd"}));
   }
 }
 
@@ -161,8 +155,7 @@ TEST(RunOfWholeVariables, GoesOnFromACheckpointAsIfItHadNotEnded) {
     const scratch_folder folder;
     training_options o = whole_run(rule, "sync");
     const std::string whole = trained(o).parameters_sha256;
-    o.checkpoints.folder = folder.path().string();
-    o.checkpoints.every_steps = 4;
+    o.checkpoints = {.folder = folder.path().string(), .every_steps = 4};
     o.steps = 12;
     trained(o);
     o.resume = testing::newest_in(folder.path());
@@ -324,10 +317,7 @@ protected:
 };
 
 TEST_P(PlantedGradients, AreNoneIfEverythingIsHandedOn) {
-  const training_report r = run_with<fault::none>();
-  EXPECT_EQ(r.ended, "completed");
-  EXPECT_EQ(r.why, "");
-  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  expect_ended("completed", "", run_with<fault::none>());
 }
 
 void expect_failed(const training_report& r) {
@@ -387,79 +377,64 @@ struct inflating_rule {
 };
 
 template <class Rule>
-training_options with_rule(const std::string& policy, std::uint32_t workers) {
-  training_options o = options_for(policy, workers);
+training_options with_rule(const std::string& policy, std::uint32_t workers,
+                           const testing::small_options& s = {}) {
+  training_options o = options_for(policy, workers, s);
   o.optimizer.rule = make_custom_rule(rule_table<Rule>);
   return o;
 }
 
 TEST(TrainingFailures, NameTheRuleTheShardAndTheUpdateOfARuleThatThrows) {
   for (const char* policy : {"async", "sync", "k-batch-async:2"}) {
+    SCOPED_TRACE(policy);
     const training_report r = trained(with_rule<throwing_rule>(policy, 2));
-    EXPECT_EQ(r.ended, "failed") << policy;
-    EXPECT_EQ(r.why,
-              "shard 0 is lost: update 5 by rule 'throwing': no table for step 5; lost with shard 0: its "
-              "weights, and what it had made of " +
-                  std::to_string(r.ledger.produced) + " gradients")
-        << policy;
+    expect_ended("failed",
+                 "shard 0 is lost: update 5 by rule 'throwing': no table for step 5; lost with shard 0: its "
+                 "weights, and what it had made of " +
+                     std::to_string(r.ledger.produced) + " gradients",
+                 r);
     EXPECT_THAT(r.lost_shards, ::testing::ElementsAre(0));
-    EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
   }
 }
 
 TEST(TrainingFailures, NameTheRuleAndTheStepWhereWorkersUpdateThemselves) {
   training_options o = with_rule<throwing_rule>("hogwild", 1);
-  const auto expect_fails_with = [&](const auto& words) {
-    const training_report r = trained(o);
-    EXPECT_EQ(r.ended, "failed");
-    EXPECT_THAT(r.why, words);
-    EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
-  };
-  expect_fails_with("worker 0 at its step 5: rule 'throwing': no table for step 5");
+  expect_ended("failed", "worker 0 at its step 5: rule 'throwing': no table for step 5", trained(o));
   o.policy = "async";
   o.local_steps = 3;
-  expect_fails_with("worker 0 at its step 5: rule 'throwing': no table for step 5");
+  expect_ended("failed", "worker 0 at its step 5: rule 'throwing': no table for step 5", trained(o));
   o.cure = "easgd:0.3";
-  expect_fails_with(HasSubstr("rule 'throwing': no table for step 5"));
+  expect_ended("failed", HasSubstr("rule 'throwing': no table for step 5"), trained(o));
 }
 
 /// The last update: no loss is ever computed from what it leaves.
 TEST(TrainingFailures, NameTheWeightThatTheLastUpdateSpoiled) {
-  training_options o = with_rule<spoiling_rule>("async", 1);
-  o.steps = bad_step;
-  const training_report r = trained(o);
-  EXPECT_EQ(r.ended, "diverged");
-  EXPECT_THAT(r.why,
-              AllOf(HasSubstr("weight 0 of '"), HasSubstr("' on shard 0 is nan after 5 updates by rule "
-                                                          "'spoiling'")));
-  EXPECT_FALSE(r.test_accuracy);
+  const auto why =
+      AllOf(HasSubstr("weight 0 of '"), HasSubstr("' on shard 0 is nan after 5 updates by rule 'spoiling'"));
+  EXPECT_FALSE(
+      expect_ended("diverged", why, trained(with_rule<spoiling_rule>("async", 1, {.steps = bad_step})))
+          .test_accuracy);
 }
 
 TEST(TrainingFailures, NameTheWeightBesideTheLossThatItSpoiled) {
-  const training_report r = trained(with_rule<spoiling_rule>("async", 1));
-  EXPECT_EQ(r.ended, "diverged");
-  EXPECT_THAT(r.why, AllOf(HasSubstr("the loss of worker 0 at its step 6 is not finite"),
-                           HasSubstr("on shard 0 is nan after 5 updates by rule 'spoiling'")));
+  expect_ended("diverged",
+               AllOf(HasSubstr("the loss of worker 0 at its step 6 is not finite"),
+                     HasSubstr("on shard 0 is nan after 5 updates by rule 'spoiling'")),
+               trained(with_rule<spoiling_rule>("async", 1)));
 }
 
 TEST(TrainingFailures, EndARunAtOnceWhoseLossHasGrownToNonsense) {
   for (const std::uint32_t workers : {1U, 2U}) {
-    training_options o = with_rule<inflating_rule>("async", workers);
-    o.epochs = testing::for_ever;
-    const training_report r = trained(o);
-    EXPECT_EQ(r.ended, "diverged");
-    EXPECT_THAT(r.why, AllOf(HasSubstr("the loss has grown to nonsense"), HasSubstr("steps in a row")));
-    EXPECT_FALSE(r.test_loss) << "nobody tests such weights";
-    EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+    const training_options o = with_rule<inflating_rule>("async", workers, {.epochs = testing::for_ever});
+    const auto why = AllOf(HasSubstr("the loss has grown to nonsense"), HasSubstr("steps in a row"));
+    EXPECT_FALSE(expect_ended("diverged", why, trained(o)).test_loss) << "nobody tests such weights";
   }
 }
 
 TEST(TrainingFailures, EndInNonsenseThatTheLastUpdateLeft) {
-  training_options o = with_rule<inflating_rule>("async", 1);
-  o.steps = bad_step;
-  const training_report r = trained(o);
-  EXPECT_EQ(r.ended, "diverged");
-  EXPECT_THAT(r.why, HasSubstr("the loss has grown to nonsense: that of the test is "));
+  training_options o = with_rule<inflating_rule>("async", 1, {.steps = bad_step});
+  const training_report r =
+      expect_ended("diverged", HasSubstr("the loss has grown to nonsense: that of the test is "), trained(o));
   EXPECT_GT(r.test_loss.value_or(0), 1000);
   o.steps = bad_step - 1;
   EXPECT_EQ(trained(o).ended, "completed");
@@ -481,23 +456,20 @@ struct unborn {
 TEST(TrainingFailures, KeepTheLastWordsOfAnActorThatIsNotBorn) {
   training_options o = options_for("async", 2);
   o.parameter_actor = make_custom_parameter_actor<unborn>();
-  const training_report r = trained(o);
-  EXPECT_EQ(r.ended, "failed");
-  EXPECT_THAT(r.why, HasSubstr("shard 0 is lost: std::bad_alloc; lost with shard 0: its weights, "));
+  expect_ended("failed", HasSubstr("shard 0 is lost: std::bad_alloc; lost with shard 0: its weights, "),
+               trained(o));
 }
 
 /// Builds for training, and throws when it is to be tested.
-model_function untestable() {
-  return [](graph& g, const model_request& r) {
-    if (r.purpose == phase::evaluation) throw std::runtime_error("no model for a test");
-    return testing::small_model()(g, r);
-  };
+model_outputs untestable(graph& g, const model_request& r) {
+  if (r.purpose == phase::evaluation) throw std::runtime_error("no model for a test");
+  return small_model()(g, r);
 }
 
 TEST(TrainingFailures, KeepTheReportOfARunWhoseTestThrows) {
-  const training_report r = train(untestable(), small_data(), options_for("sync", 2));
-  EXPECT_EQ(r.ended, "failed");
-  EXPECT_EQ(r.why, "the test of the trained weights failed: no model for a test");
+  const training_report r =
+      expect_ended("failed", "the test of the trained weights failed: no model for a test",
+                   train(untestable, small_data(), options_for("sync", 2)));
   EXPECT_EQ(r.ledger.produced, 24U);
   EXPECT_FALSE(r.parameters_sha256.empty());
   EXPECT_FALSE(r.test_accuracy);

@@ -25,10 +25,8 @@ class ElasticRuns : public testing::DrawnRuns,
                     public ::testing::WithParamInterface<std::tuple<const char*, std::uint32_t>> {
 protected:
   static assembly with_slots() {
-    return {.policy = std::get<0>(GetParam()),
-            .slots = elastic_slots,
-            .shards = std::get<1>(GetParam()),
-            .batches = batches};
+    const auto& [policy, shards] = GetParam();
+    return {.policy = policy, .slots = elastic_slots, .shards = shards, .batches = batches};
   }
   std::size_t length_of_a_run() { return length_of(with_slots()); }
 
@@ -80,9 +78,7 @@ TEST_P(ElasticRuns, JudgeNoBatchTwiceThoughMessagesComeLate) {
       ASSERT_LE(judged_by(s), batches);
       most = std::max(most, judged_by(s));
     }
-    if (a.shards == 1) {
-      ASSERT_EQ(most + outcome.untrained, batches);
-    }
+    EXPECT_TRUE(a.shards > 1 || most + outcome.untrained == batches);
   });
   EXPECT_GT(whole, drawn_orders(elastic_orders).count() / 2);
 }
@@ -163,8 +159,7 @@ protected:
         deliver(order, order.below(30));
         if (order.below(3) != 0) run.add_worker(r, i);
       }
-      deliver(order);
-      ASSERT_EQ(run.times_ended(), 1U) << "somebody waits:\n" << why_it_waits(run, order);
+      deliver_to_end(order, run);
       expect_balanced(run);
     });
   }
@@ -184,8 +179,7 @@ protected:
       const bool at_once = order.below(2) == 0;
       deliver(order, at_once ? order.below(30) : testing::deterministic_system::endless);
       if (run.times_ended() == 0) send_anonymously(run.coordinator_actor, stop_training{"enough"});
-      deliver(order);
-      ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
+      deliver_to_end(order, run);
       expect_balanced(run);
       if (at_once) return;
       ASSERT_FALSE(kept.empty());
@@ -202,20 +196,13 @@ protected:
 
   /// Of the run and of those before it, whose workers do not go on.
   static std::uint64_t steps_of(const assembled_run& run, std::uint64_t before) {
-    for (const worker_report& w : run.outcome().workers) before += w.steps;
-    return before;
+    return before + report_of(run.outcome()).steps;
   }
 
   static void expect_steps_of_end(const kept_checkpoints& kept, std::uint64_t steps) {
     ASSERT_FALSE(kept.empty());
     ASSERT_EQ(steps_in(*kept.back()), steps);
     ASSERT_EQ(kept.back()->path(), "checkpoint of step " + std::to_string(steps)) << "its name";
-  }
-
-  static std::uint64_t samples_of(const assembled_run& run) {
-    std::uint64_t all = 0;
-    for (const worker_report& w : run.outcome().workers) all += w.samples;
-    return all;
   }
 
   /// A worker dies once more in the run that goes on, and comes back or does not.
@@ -236,12 +223,11 @@ TEST_P(ElasticCheckpoints, LetAnotherRunTrainWhatIsLeft) {
       for (const auto& from : keep_some(a, order)) {
         a.resume = from;
         const assembled_run run = assemble(a);
-        deliver(order);
-        ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
+        deliver_to_end(order, run);
         ASSERT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
         ASSERT_EQ(steps_of(run, a.slots > 0 ? steps_in(*from) : 0), kept_batches);
         if (a.slots > 0) continue; // all accounts begin anew
-        ASSERT_EQ(samples_of(run), samples);
+        ASSERT_EQ(report_of(run.outcome()).samples, samples);
         expect_balanced(run);
         for (const shard_report& s : run.outcome().shards) ASSERT_EQ(judged_by(s), kept_batches);
       }
@@ -271,8 +257,7 @@ TEST_P(ElasticCheckpoints, OfTheEndHaveTheStepsOfTheReport) {
             kill(run.devices[r]);
           deliver(order, order.below(10));
         }
-        deliver(order);
-        ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
+        deliver_to_end(order, run);
         const bool all_lost = run.outcome().how != run_outcome::ending::completed;
         if (!all_lost) expect_steps_of_end(kept, report_of(run.outcome(), {}).steps);
       });
@@ -290,8 +275,7 @@ TEST_P(ElasticCheckpoints, AreTakenAtAStopThatFindsNobody) {
       ++stopped;
       a.resume = kept.back();
       const assembled_run run = assemble(a);
-      deliver(order);
-      ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
+      deliver_to_end(order, run);
       ASSERT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
       ASSERT_EQ(steps_of(run, 0), kept_batches);
       expect_balanced(run);
@@ -306,12 +290,8 @@ TEST_P(ElasticCheckpoints, CountStepsThatNeverFall) {
   std::size_t lacking = 0;
   for (drawn_order& order : drawn_orders(100)) {
     assembly a = small_run(2, order.seed() % 3 == 0 ? 4 : 0);
-    std::uint64_t before = 0;
     const kept_checkpoints kept = keep_some(a, order);
-    for (const auto& from : kept) {
-      ASSERT_GE(steps_in(*from), before);
-      before = steps_in(*from);
-    }
+    EXPECT_TRUE(std::ranges::is_sorted(kept, {}, [](const auto& from) { return steps_in(*from); }));
     if (a.slots == 0) lacking += without_a_worker(kept);
   }
   EXPECT_GT(lacking, 0U) << "no worker died before a checkpoint";
@@ -329,8 +309,7 @@ TEST_P(ElasticCheckpoints, KeepTheBooksOfWorkersThatDieInSeveralProcesses) {
     a.checkpoint_every = 2;
     const kept_checkpoints kept = checkpoints_of(a, order, [&](assembled_run& run, const kept_checkpoints&) {
       disturb(run, order);
-      deliver(order);
-      ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
+      deliver_to_end(order, run);
       expect_balanced(run);
     });
     a.checkpoint_every = 0;
@@ -341,8 +320,7 @@ TEST_P(ElasticCheckpoints, KeepTheBooksOfWorkersThatDieInSeveralProcesses) {
       before = steps_in(*from);
       a.resume = from;
       const assembled_run run = assemble(a);
-      deliver(order);
-      ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
+      deliver_to_end(order, run);
       expect_balanced(run);
       ASSERT_EQ(steps_of(run, 0), kept_batches);
     }

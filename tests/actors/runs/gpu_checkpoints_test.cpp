@@ -131,9 +131,7 @@ TEST_P(GpuHogwildCheckpoints, AreOneCutThroughBlockWorkersAndFeeder) {
     a.runner = [](rank, std::shared_ptr<step_runner> own) {
       return std::make_shared<counting_gpu_runner>(std::move(own));
     };
-    const auto was = run(a, order);
-    ASSERT_TRUE(was);
-    in_block += expect_each_is_one_cut(*was, a, a.shards);
+    in_block += expect_each_is_one_cut(run(a, order), a, a.shards);
   }
   EXPECT_GT(in_block, hogwild_orders) << "too few checkpoints were taken under hogwild";
 }
@@ -146,25 +144,17 @@ TEST_P(GpuHogwildCheckpoints, OfSeveralWorkersLetEachBatchBeTrainedOnce) {
 TEST_P(GpuHogwildCheckpoints, GoOnInTheOtherPlace) {
   for (drawn_order& order : drawn_orders(hogwild_orders / 2)) {
     assembly a = small_run(order);
-    const auto was = run(a, order);
-    ASSERT_TRUE(was);
-    a.resume = was->checkpoints.back();
-    const auto end_on_cores = run_there(a, order);
-    ASSERT_TRUE(end_on_cores);
-    EXPECT_EQ(end_on_cores->weights, was->weights) << "no step was left";
-    a.resume = was->checkpoints.front();
-    const auto on_cores = run_there(a, order);
-    ASSERT_TRUE(on_cores);
-    ASSERT_FALSE(on_cores->checkpoints.empty());
-    a.resume = on_cores->checkpoints.back();
-    const auto end_again = run(a, order);
-    ASSERT_TRUE(end_again);
-    EXPECT_EQ(end_again->weights, on_cores->weights);
-    a.resume = on_cores->checkpoints.front();
-    const auto again = run(a, order);
-    ASSERT_TRUE(again);
-    expect_the_rest(*was, *on_cores, *was->checkpoints.front());
-    expect_the_rest(*was, *again, *on_cores->checkpoints.front());
+    const kept_result was = run(a, order);
+    a.resume = was.checkpoints.back();
+    EXPECT_EQ(run_there(a, order).weights, was.weights) << "no step was left";
+    a.resume = was.checkpoints.front();
+    const kept_result on_cores = run_there(a, order);
+    ASSERT_FALSE(on_cores.checkpoints.empty());
+    a.resume = on_cores.checkpoints.back();
+    EXPECT_EQ(run(a, order).weights, on_cores.weights);
+    a.resume = on_cores.checkpoints.front();
+    expect_the_rest(was, on_cores, *was.checkpoints.front());
+    expect_the_rest(was, run(a, order), *on_cores.checkpoints.front());
   }
 }
 

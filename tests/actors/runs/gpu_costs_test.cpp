@@ -67,8 +67,7 @@ INSTANTIATE_TEST_SUITE_P(OfHogwildsRace, GpuCopies,
 /// A step reads the weights by one copy within the GPU.
 TEST_F(GpuSteps, WithWeightsThereReadThemOnce) {
   const auto copied = [&](std::uint64_t batches) {
-    assembly a{.batches = batches};
-    return counted(placed(async_there, a, data_)).bytes_on_gpu;
+    return counted(placed(async_there, {.batches = batches}, data_)).bytes_on_gpu;
   };
   const std::size_t weights = testing::plan_of({}, data_).layout->size() * sizeof(float);
   EXPECT_EQ(copied(12) - copied(6), 6 * weights);
@@ -77,10 +76,7 @@ TEST_F(GpuSteps, WithWeightsThereReadThemOnce) {
 /// A step that a graph runs makes no event, takes no memory, and asks the runtime for the same each time.
 TEST_F(GpuSteps, WithWeightsThereMakeNothingNew) {
   const auto done = [&](std::uint64_t batches) {
-    assembly a;
-    a.workers = a.shards = 1;
-    a.batches = batches;
-    return counted(placed(async_there, a, data_));
+    return counted(placed(async_there, {.workers = 1, .shards = 1, .batches = batches}, data_));
   };
   const simulated_gpu::counters few = done(60), many = done(80);
   EXPECT_EQ(many.events, few.events);
@@ -93,8 +89,7 @@ TEST_F(GpuSteps, WithWeightsThereMakeNothingNew) {
 /// The steps behind the one that fails may have begun, and their gradients may have been applied.
 TEST_F(GpuSteps, WithWeightsThereNameTheStepThatFails) {
   const auto make = [&](const auto& watch) {
-    assembly a = placed(async_there, {}, data_, watch);
-    a.workers = 1;
+    assembly a = placed(async_there, {.workers = 1}, data_, watch);
     a.runner = [](rank, std::shared_ptr<step_runner> own) {
       return std::make_shared<testing::spoiling_runner>(std::move(own), 4);
     };
@@ -112,11 +107,9 @@ TEST_F(GpuSteps, WithWeightsThereRunAheadByOneStep) {
   for (const std::uint64_t ahead : {0U, 1U}) {
     set_up({}, 1000); // no step ends as long as this test asks
     const auto watch = std::make_shared<asked_watch>();
-    assembly a = placed(async_there, {}, data_, watch);
-    a.workers = 1;
-    a.run_ahead = ahead;
     {
-      const assembled_run run = assemble(a);
+      const assembled_run run =
+          assemble(placed(async_there, {.workers = 1, .run_ahead = ahead}, data_, watch));
       drawn_order order(ahead);
       for (std::size_t ended = 0; ended < 4; ++ended) {
         deliver(order);
@@ -135,13 +128,10 @@ TEST_F(GpuSteps, WithWeightsThereDoNotRunAheadWhereThePolicyLooksAtWhatComesFirs
   const auto steps_under_way = [&](const char* policy, std::optional<std::uint64_t> asked) {
     set_up({}, 1000); // no step ends as long as this test asks
     const auto watch = std::make_shared<asked_watch>();
-    assembly a = placed({.policy = policy, .weights_there = true}, {}, data_, watch);
-    a.policy = policy;
-    a.workers = 1;
-    a.run_ahead = asked;
+    const assembly a{.policy = policy, .workers = 1, .run_ahead = asked};
     std::size_t found = 0;
     {
-      const assembled_run run = assemble(a);
+      const assembled_run run = assemble(testing::with_weights_there(a, watch));
       drawn_order order(1);
       deliver(order);
       found = watch->watched();
@@ -200,11 +190,12 @@ protected:
   ~GpuTestCosts() override { simulated_gpu::set_up(simulated_gpu::default_settings()); }
 
   static training_report tested(bool weights_there) {
-    training_options o = weights_there ? testing::all_on_gpu("async", 2) : testing::gpu_options("async", 2);
-    o.shards = 2;
-    o.epochs = testing::for_ever;
-    o.evaluate_every = {.steps = 4};
-    training run(*built_in_model("mlp:hidden=256"), testing::pictures(), o);
+    training run(*built_in_model("mlp:hidden=256"), testing::pictures(),
+                 testing::gpu_options("async", 2,
+                                      {.epochs = testing::for_ever,
+                                       .shards = 2,
+                                       .evaluate_every = {.steps = 4},
+                                       .weights_there = weights_there}));
     return testing::report_when_tested(run);
   }
 };
@@ -218,10 +209,8 @@ TEST_F(GpuTestCosts, NoWeightsThatGoOverTheBusDuringTheRun) {
 /// The evaluator has given up its stream on the GPU, its copy of the weights and its programs.
 TEST_F(GpuTestCosts, NoMemoryThatTheLastTestsNeed) {
   for (const auto keep : {kept_weights::last, kept_weights::best}) {
-    training_options o = testing::endless("async");
+    training_options o = testing::endless("async", 2, {.evaluate_every = {.steps = 4}, .keep = keep});
     o.parameters = {{device_kind::cuda, 0}};
-    o.evaluate_every = {.steps = 4};
-    o.keep = keep;
     std::size_t during = 0, at_end = 0;
     {
       training run(*built_in_model("mlp:hidden=256"), testing::pictures(), o);
@@ -370,9 +359,7 @@ TEST_P(GpuTrace, ShowsStepsWithWeightsThereByTheClockOfTheGpu) {
       for (std::uint64_t k = 1; k <= 20; ++k) {
         EXPECT_EQ((steps.at(k).end - steps.at(k).begin).count(), 1000) << k;
         EXPECT_LT(steps.at(k).end, time->now()) << k;
-        if (k > 1) {
-          EXPECT_GT(steps.at(k).begin, steps.at(k - 1).end) << k;
-        }
+        EXPECT_TRUE(k == 1 || steps.at(k).begin > steps.at(k - 1).end) << k;
       }
       SetUp(); // the clock ends here
     }

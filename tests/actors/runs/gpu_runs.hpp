@@ -126,6 +126,14 @@ protected:
     }
   }
 
+  /// The same until the run has ended, once and with books that balance.
+  void play_to_end(const assembled_run& run, drawn_order& order, asked_watch& watch) {
+    play(order, watch);
+    EXPECT_EQ(run.times_ended(), 1U) << order.seed();
+    if (run.times_ended() == 0) throw std::runtime_error("the run has not ended");
+    expect_balanced(run);
+  }
+
   /// Has `body` play the run that `make` makes for a watch.
   template <class Make, class Body>
   void with_run(Make make, Body body) {
@@ -155,7 +163,7 @@ protected:
   /// Runs and records in one of these orders what `make` makes. No message of a run before is left to be
   /// drawn.
   template <class Make>
-  std::optional<finished_run> finish_on_gpu(std::uint64_t seed, Make make) {
+  finished_run finish_on_gpu(std::uint64_t seed, Make make) {
     set_up();
     system_.run();
     drawn_order order(seed);
@@ -164,7 +172,7 @@ protected:
       play(order, *watch);
       set_up();
     };
-    auto ended = finish_by(play_all, make(watch), [&](const assembled_run&) { forbid_waits(order); });
+    finished_run ended = finish_by(play_all, make(watch), [&](const assembled_run&) { forbid_waits(order); });
     system_.run();
     return ended;
   }
@@ -173,25 +181,21 @@ protected:
   template <class Place>
   void expect_repeated(std::uint64_t seed, assembly a, Place place) {
     const auto make = [&](const auto& watch) { return place(a, watch); };
-    const auto was = finish_on_gpu(seed, make);
-    ASSERT_TRUE(was);
-    a.replayed = std::make_shared<const recording>(was->order);
-    const auto is = finish_on_gpu(seed + 7, make);
-    ASSERT_TRUE(is);
-    expect_same(*was, *is);
+    const finished_run was = finish_on_gpu(seed, make);
+    a = replay_of(a, was.order);
+    expect_same(was, finish_on_gpu(seed + 7, make));
   }
 
   /// Expects a run whose weights do not depend on the order to come to those of the processors where `place`
   /// puts it.
   template <class Place>
   void expect_weights_of_processors(const assembly& a, std::uint64_t orders, Place place) {
-    const auto expected = finish(a, 1);
-    ASSERT_TRUE(expected);
-    ASSERT_EQ(expected->outcome.how, run_outcome::ending::completed) << expected->outcome.why;
+    const finished_run expected = finish(a, 1);
+    ASSERT_EQ(expected.outcome.how, run_outcome::ending::completed) << expected.outcome.why;
     in_every_order(
         orders, [&](const auto& watch) { return place(a, watch); },
         [&](const assembled_run& run) {
-          ASSERT_THAT(run.weights(), ::testing::Pointwise(::testing::FloatNear(1e-5F), expected->weights));
+          ASSERT_THAT(run.weights(), ::testing::Pointwise(::testing::FloatNear(1e-5F), expected.weights));
         });
   }
 
@@ -199,7 +203,7 @@ protected:
   simulated_gpu::counters counted(const assembly& a) {
     system_.run(); // until the run before has let go of its memory
     set_up();
-    EXPECT_TRUE(finish(a, 3));
+    finish(a, 3);
     return simulated_gpu::count();
   }
 
@@ -227,12 +231,12 @@ protected:
 
   void SetUp() override { set_up({}, 2); }
 
-  std::optional<kept_result> run(assembly a, drawn_order& order) {
+  kept_result run(assembly a, drawn_order& order) {
     a.parameters = {{device_kind::cuda, 0}};
     return run_there(std::move(a), order);
   }
   /// The same with the weights where the assembly says.
-  std::optional<kept_result> run_there(assembly a, drawn_order& order) {
+  kept_result run_there(assembly a, drawn_order& order) {
     const auto watch = std::make_shared<asked_watch>();
     a.watch = watch;
     return finish_keeping(a, order, [&] {

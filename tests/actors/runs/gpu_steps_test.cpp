@@ -19,7 +19,8 @@ namespace {
 
 using messaging::send_anonymously;
 using testing::asked_watch, testing::assembled_run, testing::assembly, testing::assembly_of;
-using testing::drawn_order, testing::gpu_case, testing::GpuSteps, testing::kept_result, testing::name_of;
+using testing::drawn_order, testing::finished_run, testing::gpu_case, testing::GpuSteps, testing::kept_result,
+    testing::name_of;
 using ::testing::FloatNear, ::testing::Pointwise;
 using testing::on_gpu, testing::orders_on_gpu, testing::placed, testing::with_every_policy;
 using testing::with_weights_there;
@@ -182,24 +183,23 @@ class RecordedOnProcessors : public GpuSteps {};
 
 TEST_P(RecordedOnProcessors, HasTheSameStalenessOnTheGpu) {
   for (const drawn_order& order : orders_on_gpu(replay_orders)) {
-    assembly a = assembly_of(GetParam());
-    const auto was = finish(a, order.seed());
-    ASSERT_TRUE(was);
-    a.replayed = std::make_shared<const recording>(was->order);
-    const auto is = finish_on_gpu(order.seed() + 1,
-                                  [&](const auto& watch) { return placed(GetParam(), a, data_, watch); });
-    ASSERT_TRUE(is);
-    EXPECT_EQ(was->report.ledger, is->report.ledger);
-    EXPECT_EQ(was->report.samples, is->report.samples);
-    EXPECT_EQ(was->report.weight_gap.count(), is->report.weight_gap.count());
-    EXPECT_NEAR(was->report.weight_gap.mean(), is->report.weight_gap.mean(), 1e-6);
-    EXPECT_EQ(was->report.gradient_cosine.count(), is->report.gradient_cosine.count());
-    EXPECT_NEAR(was->report.gradient_cosine.mean(), is->report.gradient_cosine.mean(), 1e-4);
-    for (std::size_t s = 0; s < was->outcome.shards.size(); ++s)
-      for (std::size_t w = 0; w < was->outcome.shards[s].workers.size(); ++w)
-        EXPECT_EQ(was->outcome.shards[s].workers[w].gaps.buckets(),
-                  is->outcome.shards[s].workers[w].gaps.buckets());
-    EXPECT_THAT(is->weights, Pointwise(FloatNear(bound_of(GetParam())), was->weights));
+    const assembly a = assembly_of(GetParam());
+    const finished_run was = finish(a, order.seed());
+    const auto make = [&](const auto& watch) {
+      return placed(GetParam(), replay_of(a, was.order), data_, watch);
+    };
+    const finished_run is = finish_on_gpu(order.seed() + 1, make);
+    EXPECT_EQ(was.report.ledger, is.report.ledger);
+    EXPECT_EQ(was.report.samples, is.report.samples);
+    EXPECT_EQ(was.report.weight_gap.count(), is.report.weight_gap.count());
+    EXPECT_NEAR(was.report.weight_gap.mean(), is.report.weight_gap.mean(), 1e-6);
+    EXPECT_EQ(was.report.gradient_cosine.count(), is.report.gradient_cosine.count());
+    EXPECT_NEAR(was.report.gradient_cosine.mean(), is.report.gradient_cosine.mean(), 1e-4);
+    for (std::size_t s = 0; s < was.outcome.shards.size(); ++s)
+      for (std::size_t w = 0; w < was.outcome.shards[s].workers.size(); ++w)
+        EXPECT_EQ(was.outcome.shards[s].workers[w].gaps.buckets(),
+                  is.outcome.shards[s].workers[w].gaps.buckets());
+    EXPECT_THAT(is.weights, Pointwise(FloatNear(bound_of(GetParam())), was.weights));
   }
 }
 
@@ -330,16 +330,14 @@ class RecordedTables : public GpuTables {};
 
 TEST_P(RecordedTables, HaveTheSameStalenessAndWeightsOnTheGpu) {
   for (const drawn_order& order : orders_on_gpu(3)) {
-    assembly a = assembly_of_tables();
-    const auto was = finish(a, order.seed());
-    ASSERT_TRUE(was);
-    a.replayed = std::make_shared<const recording>(was->order);
-    const auto is =
-        finish_on_gpu(order.seed() + 1, [&](const auto& watch) { return with_weights_there(a, watch); });
-    ASSERT_TRUE(is);
-    EXPECT_EQ(was->report.ledger, is->report.ledger);
-    EXPECT_EQ(was->report.staleness.buckets(), is->report.staleness.buckets());
-    EXPECT_THAT(is->weights, Pointwise(FloatNear(1e-5F), was->weights));
+    const assembly a = assembly_of_tables();
+    const finished_run was = finish(a, order.seed());
+    const finished_run is = finish_on_gpu(order.seed() + 1, [&](const auto& watch) {
+      return with_weights_there(replay_of(a, was.order), watch);
+    });
+    EXPECT_EQ(was.report.ledger, is.report.ledger);
+    EXPECT_EQ(was.report.staleness.buckets(), is.report.staleness.buckets());
+    EXPECT_THAT(is.weights, Pointwise(FloatNear(1e-5F), was.weights));
   }
 }
 
@@ -366,13 +364,12 @@ protected:
       assembly a = assembly_of_tables();
       a.workers = is("sync") ? 3 : 1;
       a.checkpoint_every = 2 + order.seed() % 3;
-      const auto was = run(a, order);
-      ASSERT_TRUE(was);
-      EXPECT_GE(was->checkpoints.size(), 2U);
-      for (const auto& from : was->checkpoints) {
+      const kept_result was = run(a, order);
+      EXPECT_GE(was.checkpoints.size(), 2U);
+      for (const auto& from : was.checkpoints) {
         SCOPED_TRACE(from->path().string());
         a.resume = from;
-        check(a, *was, order);
+        check(a, was, order);
       }
     }
   }
@@ -380,11 +377,10 @@ protected:
 
 TEST_P(GpuTableCheckpoints, GoOnToTheSameWeights) {
   from_each_checkpoint([&](const assembly& a, const kept_result& was, drawn_order& order) {
-    const auto is = run(a, order);
-    ASSERT_TRUE(is);
-    EXPECT_EQ(is->weights, was.weights);
-    EXPECT_EQ(is->report.ledger, was.report.ledger);
-    EXPECT_EQ(is->report.final_loss, was.report.final_loss);
+    const kept_result is = run(a, order);
+    EXPECT_EQ(is.weights, was.weights);
+    EXPECT_EQ(is.report.ledger, was.report.ledger);
+    EXPECT_EQ(is.report.final_loss, was.report.final_loss);
   });
 }
 
@@ -393,13 +389,11 @@ class GpuTablePlaces : public GpuTableCheckpoints {};
 /// What waits at a shard is kept with its rows, and read in either place.
 TEST_P(GpuTablePlaces, GoOnOnProcessorsAndBack) {
   from_each_checkpoint([&](assembly a, const kept_result& was, drawn_order& order) {
-    const auto on_cores = run_there(a, order);
-    ASSERT_TRUE(on_cores && !on_cores->checkpoints.empty());
-    a.resume = on_cores->checkpoints.front();
-    const auto back = run(a, order);
-    ASSERT_TRUE(back);
-    for (const auto* is : {&*on_cores, &*back})
-      ASSERT_THAT(is->weights, Pointwise(FloatNear(1e-5F), was.weights));
+    const kept_result on_cores = run_there(a, order);
+    ASSERT_FALSE(on_cores.checkpoints.empty());
+    a.resume = on_cores.checkpoints.front();
+    for (const auto& weights : {on_cores.weights, run(a, order).weights})
+      ASSERT_THAT(weights, Pointwise(FloatNear(1e-5F), was.weights));
   });
 }
 

@@ -23,7 +23,8 @@
 namespace mailgrad {
 namespace {
 
-using testing::all_on_gpu, testing::completed, testing::expect_repeatable, testing::gpu_options;
+using testing::all_on_gpu, testing::beside_a_core, testing::completed, testing::expect_repeatable,
+    testing::gpu_options;
 using ::testing::AllOf, ::testing::FloatNear, ::testing::HasSubstr, ::testing::IsEmpty, ::testing::Pointwise;
 using testing::GpuRuns, testing::options_for, testing::report_when_tested, testing::resumed;
 using testing::small_data, testing::small_model, testing::trained, testing::weights_of;
@@ -39,10 +40,8 @@ void expect_close(const std::vector<float>& found, const std::vector<float>& exp
 class GpuTraining : public GpuRuns, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(GpuTraining, BalancesTheLedgerAndTrainsEveryBatch) {
-  for (const bool mixed : {false, true}) {
-    training_options o = gpu_options(GetParam(), 2);
-    if (mixed) o.devices[1] = {device_kind::cpu, 0};
-    o.shards = 2;
+  const training_options there = gpu_options(GetParam(), 2, {.shards = 2});
+  for (const training_options& o : {there, beside_a_core(there)}) {
     const training_report r = completed(o, small_data(200));
     EXPECT_EQ(r.samples, 800U);
     EXPECT_GT(r.test_accuracy, 0.8);
@@ -97,9 +96,7 @@ TEST_F(GpuRuns, ShowTheCopiesOfTheirBatchesBeforeTheSteps) {
     for (const trace_event& step : trace.tracks[i - 1]->events()) {
       if (step.what != trace_kind::compute) continue;
       const auto of = std::ranges::find(copies.events(), step.step, &trace_event::step);
-      if (of != copies.events().end()) {
-        EXPECT_LE(of->begin, step.begin) << step.step;
-      }
+      EXPECT_TRUE(of == copies.events().end() || of->begin <= step.begin) << step.step;
     }
   }
   EXPECT_EQ(tracks, 2U);
@@ -112,20 +109,16 @@ TEST_F(GpuRuns, AreRefusedInOneLineBeforeAnythingRuns) {
   EXPECT_THAT([&] { trained(elsewhere); },
               ThrowsMessage<device_error>(
                   AllOf(HasSubstr("cuda:99 is not available"), HasSubstr("cpu:0"), HasSubstr("cuda:0"))));
-  training_options spanning = all_on_gpu("async", 2);
-  spanning.workers = 1;
-  spanning.optimizer.clip_norm = 1;
-  EXPECT_THAT([&] { trained(spanning); },
+  EXPECT_THAT([] { trained(all_on_gpu("async", 2, {.clip_norm = 1, .workers = 1})); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("clipping reads the whole gradient")));
 }
 
 // ---- a rule or a parameter actor of a user's own, and prescribed times
 
 TEST_F(GpuRuns, UpdateByARuleOfAUsersOwn) {
-  training_options there = gpu_options("sync", 2), here = options_for("sync", 2);
+  training_options there = gpu_options("sync", 2, {.shards = 2});
   there.optimizer.rule = make_custom_rule(rule_table<testing::own_momentum>);
-  there.shards = here.shards = 2;
-  expect_close(weights_of(there), weights_of(here));
+  expect_close(weights_of(there), weights_of(options_for("sync", 2, {.shards = 2})));
 }
 
 /// Ours under another name.
@@ -145,8 +138,7 @@ TEST_F(GpuRuns, PushToAParameterActorOfAUsersOwn) {
 /// Times are prescribed to steps, not bits.
 TEST_F(GpuRuns, WithPrescribedTimesComeToTheSameBits) {
   for (const bool there : {false, true}) {
-    training_options o = there ? all_on_gpu("sync", 2) : gpu_options("sync", 2);
-    o.shards = 2;
+    training_options o = gpu_options("sync", 2, {.shards = 2, .weights_there = there});
     const std::vector<float> expected = weights_of(o);
     o.delays = "exp:mean=0.0005";
     EXPECT_EQ(weights_of(o), expected) << there;
@@ -155,19 +147,23 @@ TEST_F(GpuRuns, WithPrescribedTimesComeToTheSameBits) {
 
 // ---- other models, and such as span devices
 
+void expect_close_and_repeated(const model_function& model, const std::shared_ptr<const data_split>& data,
+                               const training_options& o, const std::vector<float>& expected) {
+  const std::vector<float> found = weights_of(model, data, o);
+  expect_close(found, expected, 2e-5F);
+  EXPECT_EQ(weights_of(model, data, o), found) << "other bits in the second run";
+}
+
 /// Two streams of the GPU, and the first stream beside a core.
 TEST_F(GpuRuns, OfAModelThatSpansDevicesComeToTheWeightsOfOneProcessor) {
   const std::vector<float> here = weights_of(options_for("async", 1));
   for (const model_function& model : {pipelined(small_model()), replicated(small_model())})
     for (const bool beside_a_core : {false, true})
       for (const bool weights_there : {false, true}) {
-        training_options o = weights_there ? all_on_gpu("async", 2) : gpu_options("async", 2);
-        if (beside_a_core) o.devices[1] = {device_kind::cpu, 0};
-        o.workers = 1;
-        o.micro_batches = 2;
-        const std::vector<float> there = weights_of(model, small_data(), o);
-        expect_close(there, here, 2e-5F);
-        EXPECT_EQ(weights_of(model, small_data(), o), there) << "other bits in the second run";
+        training_options o =
+            gpu_options("async", 2, {.workers = 1, .micro_batches = 2, .weights_there = weights_there});
+        if (beside_a_core) o = testing::beside_a_core(o);
+        expect_close_and_repeated(model, small_data(), o, here);
       }
 }
 
@@ -190,11 +186,8 @@ TEST_F(GpuRuns, OfTextTablesAndSparseSamplesComeToTheWeightsOfTheProcessors) {
       SCOPED_TRACE(std::string(model) + ", " + policy);
       const std::uint32_t workers = std::string_view(policy) == "sync" ? 2 : 1;
       const std::vector<float> here = weights_of(*built_in_model(model), data, options_for(policy, workers));
-      for (const training_options& o : {gpu_options(policy, workers), all_on_gpu(policy, workers)}) {
-        const std::vector<float> there = weights_of(*built_in_model(model), data, o);
-        expect_close(there, here, 2e-5F);
-        EXPECT_EQ(weights_of(*built_in_model(model), data, o), there) << "other bits in the second run";
-      }
+      for (const training_options& o : {gpu_options(policy, workers), all_on_gpu(policy, workers)})
+        expect_close_and_repeated(*built_in_model(model), data, o, here);
     }
 }
 
@@ -202,8 +195,7 @@ TEST_F(GpuRuns, OfTextTablesAndSparseSamplesGoWithEveryPolicyBesideACore) {
   for (const auto& [model, data] : other_models())
     for (const char* policy : {"hogwild", "ssp:2", "async, sync@6"}) {
       SCOPED_TRACE(std::string(model) + ", " + policy);
-      training_options o = gpu_options(policy, 3);
-      o.devices[1] = {device_kind::cpu, 0};
+      const training_options o = beside_a_core(gpu_options(policy, 3));
       EXPECT_TRUE(std::isfinite(completed(*built_in_model(model), data, o).test_loss.value()));
     }
 }
@@ -217,22 +209,22 @@ std::string chosen_name(const ::testing::TestParamInfo<chosen>& info) {
   return testing::test_name(text + (there ? " with weights there" : " beside a core"));
 }
 
-training_options options_with(const std::string& policy, bool weights_there) {
-  training_options o = gpu_options(policy, 3);
-  if (weights_there)
-    o.parameters = {{device_kind::cuda, 0}};
-  else
-    o.devices[1] = {device_kind::cpu, 0};
-  o.shards = 2;
-  o.evaluate_every = {.steps = 10};
-  return o;
+training_options options_with(const std::string& policy, bool there, const std::string& cure = "none") {
+  const training_options o = gpu_options(policy, 3,
+                                         {.optimizer = cure == "none" ? "momentum" : "sgd",
+                                          .cure = cure,
+                                          .shards = 2,
+                                          .evaluate_every = {.steps = 10},
+                                          .weights_there = there});
+  return there ? o : beside_a_core(o);
 }
 
 /// How well it learns depends on who comes first. RecordedOnProcessors compares weights.
-void expect_trained(const training_options& o) {
+training_report expect_trained(const training_options& o) {
   const training_report r = completed(o, small_data(200));
   EXPECT_EQ(r.samples, 800U);
   EXPECT_TRUE(std::isfinite(r.test_loss.value()));
+  return r;
 }
 
 std::vector<std::string> policies_tested() {
@@ -248,7 +240,8 @@ class GpuPolicies : public GpuRuns, public ::testing::WithParamInterface<chosen>
 
 TEST_P(GpuPolicies, BalanceTheLedgerAndTrainEveryBatch) {
   const auto& [policy, there] = GetParam();
-  expect_trained(options_with(policy, there));
+  const training_report r = expect_trained(options_with(policy, there));
+  EXPECT_GE(r.test_accuracy, there && policy.find("hogwild") != policy.npos ? 0.8 : 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuPolicies,
@@ -258,20 +251,15 @@ INSTANTIATE_TEST_SUITE_P(All, GpuPolicies,
 TEST(GpuPoliciesThatAreTested, AreAllThereAre) {
   std::string tested;
   for (const std::string& policy : policies_tested()) tested += policy + '\n';
-  for (const std::string& word : words_of_forms(policy_forms()))
-    if (word != "hogwild") {
-      EXPECT_THAT(tested, HasSubstr(word));
-    }
+  tested += "hogwild"; // which some builds leave out
+  for (const std::string& word : words_of_forms(policy_forms())) EXPECT_THAT(tested, HasSubstr(word));
 }
 
 class GpuCures : public GpuPolicies {};
 
 TEST_P(GpuCures, BalanceTheLedgerAndTrainEveryBatch) {
   const auto& [cure, there] = GetParam();
-  training_options o = options_with("async", there);
-  o.cure = cure;
-  o.optimizer = parse_optimizer("sgd");
-  o.optimizer.learning_rate = 0.05;
+  training_options o = options_with("async", there, cure);
   if (cure == "momentum-compensation") o.optimizer = parse_optimizer("momentum");
   const bool outer = cure == "cgad" || cure == "mla" || cure == "heloco";
   if (outer || cure == "easgd") o.local_steps = 2;
@@ -297,9 +285,8 @@ protected:
 
 TEST_F(GpuPrecisions, OfTf32AndBfloat16LearnAsWellAsInFloat32) {
   const auto accuracy = [](product_precision p, bool weights_there) {
-    training_options o = weights_there ? all_on_gpu("sync", 2) : gpu_options("sync", 2);
-    o.precision = p;
-    const training_report r = completed(o, small_data(400));
+    const training_report r =
+        completed(gpu_options("sync", 2, {.precision = p, .weights_there = weights_there}), small_data(400));
     EXPECT_EQ(r.precision, name(p));
     return r.test_accuracy.value();
   };
@@ -311,8 +298,7 @@ TEST_F(GpuPrecisions, OfTf32AndBfloat16LearnAsWellAsInFloat32) {
 
 TEST_F(GpuPrecisions, OfBfloat16LearnATextAsWellAsInFloat32) {
   const auto loss = [](product_precision p) {
-    training_options o = gpu_options("async", 1);
-    o.precision = p;
+    const training_options o = gpu_options("async", 1, {.precision = p});
     return train(*built_in_model("gpt:layers=1,width=16,heads=2"), testing::text(), o).test_loss.value();
   };
   const double in_float32 = loss(product_precision::float32);
@@ -322,9 +308,7 @@ TEST_F(GpuPrecisions, OfBfloat16LearnATextAsWellAsInFloat32) {
 TEST_F(GpuPrecisions, AreReplayedAlone) {
   for (const product_precision p : lower) {
     SCOPED_TRACE(name(p));
-    training_options o = gpu_options("async", 2);
-    o.precision = p;
-    o = expect_repeatable(o);
+    training_options o = expect_repeatable(gpu_options("async", 2, {.precision = p}));
     o.precision = product_precision::float32;
     EXPECT_THAT([&] { weights_of(o); },
                 ThrowsMessage<recording_error>(HasSubstr("the precision of products was " +
@@ -335,8 +319,7 @@ TEST_F(GpuPrecisions, AreReplayedAlone) {
 /// Weights are float32 in any case, so a run may go on in another precision.
 TEST_F(GpuPrecisions, OfBfloat16GoOnFromACheckpointInAnyPrecision) {
   const scratch_folder folder;
-  training_options o = gpu_options("async", 1);
-  o.precision = product_precision::bfloat16;
+  training_options o = gpu_options("async", 1, {.precision = product_precision::bfloat16});
   const std::vector<float> at_once = weights_of(o);
   o = resumed(o, folder.path());
   EXPECT_EQ(weights_of(o), at_once);
@@ -345,9 +328,7 @@ TEST_F(GpuPrecisions, OfBfloat16GoOnFromACheckpointInAnyPrecision) {
 }
 
 TEST_F(GpuPrecisions, AreRefusedOnCores) {
-  training_options o = gpu_options("async", 2);
-  o.precision = product_precision::tf32;
-  o.devices[1] = {device_kind::cpu, 0};
+  const training_options o = beside_a_core(gpu_options("async", 2, {.precision = product_precision::tf32}));
   EXPECT_THAT([&] { trained(o); }, ThrowsMessage<std::invalid_argument>(
                                        AllOf(HasSubstr("precision: tf32: cpu:0 computes in float32"),
                                              HasSubstr("name streams of GPUs"))));
@@ -359,23 +340,18 @@ TEST_F(GpuRuns, WithWeightsThereComeToTheWeightsOfTheProcessorsInSync) {
   for (const char* rule : {"sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam"})
     for (const std::uint32_t shards : {1U, 3U}) {
       SCOPED_TRACE(rule + std::to_string(shards));
-      training_options on_gpu = all_on_gpu("sync", 2), here = options_for("sync", 2);
-      for (training_options* o : {&on_gpu, &here}) {
-        o->optimizer = parse_optimizer(rule);
-        o->optimizer.clip_norm = 0.5;
-        o->optimizer.weight_decay = 0.01;
-        o->shards = shards;
-      }
+      const testing::small_options s{.optimizer = rule, .rate = {}, .clip_norm = 0.5, .shards = shards};
+      training_options on_gpu = all_on_gpu("sync", 2, s), here = options_for("sync", 2, s);
+      on_gpu.optimizer.weight_decay = here.optimizer.weight_decay = 0.01;
       expect_close(weights_of(on_gpu), weights_of(here), 2e-5F);
     }
 }
 
 /// Workers on streams of the GPU and on a core, and shards in turn at these places.
-training_options mixed(const std::string& policy, std::vector<device> places) {
-  training_options o = gpu_options(policy, 3);
-  o.devices[1] = {device_kind::cpu, 0};
+training_options mixed(const std::string& policy, std::vector<device> places, testing::small_options s = {}) {
+  s.shards = 3;
+  training_options o = beside_a_core(gpu_options(policy, 3, s));
   o.parameters = std::move(places);
-  o.shards = 3;
   return o;
 }
 
@@ -387,41 +363,34 @@ const std::vector<std::vector<device>>& mixes() {
 
 TEST_F(GpuRuns, WithWeightsThereAndElsewhereComeToTheWeightsOfTheProcessorsInSync) {
   for (const std::vector<device>& places : mixes()) {
-    training_options there = mixed("sync", places), here = options_for("sync", 3);
-    for (training_options* o : {&there, &here}) {
-      o->optimizer = parse_optimizer("adam");
-      o->optimizer.clip_norm = 0.5;
-      o->shards = 3;
-    }
-    expect_close(weights_of(there), weights_of(here), 2e-5F);
+    const testing::small_options s{.optimizer = "adam", .rate = {}, .clip_norm = 0.5, .shards = 3};
+    expect_close(weights_of(mixed("sync", places, s)), weights_of(options_for("sync", 3, s)), 2e-5F);
   }
 }
 
 TEST_F(GpuRuns, WithWeightsThereAndElsewhereBalanceTheLedgerUnderEveryPolicyAndCure) {
-  const std::pair<const char*, const char*> all[]{
-      {"async", "none"},          {"ssp:2", "none"},      {"k-batch-async:4", "none"},
-      {"malenia:4", "none"},      {"ringleader", "none"}, {"ringleader, sync@20, ringleader@30", "none"},
-      {"async", "dc-asgd-a"},     {"async", "dana-dc"},   {"async", "gap-aware"},
-      {"async, sync@20", "none"}, {"async", "easgd"}};
+  // A worker on the host may be fast enough to take most batches. Policies that wait for all make few
+  // updates then.
+  const std::tuple<const char*, const char*, double> all[]{
+      {"async", "none", 0.8},           {"ssp:2", "none", 0.8},
+      {"k-batch-async:4", "none", 0.8}, {"malenia:4", "none", 0},
+      {"ringleader", "none", 0},        {"ringleader, sync@20, ringleader@30", "none", 0},
+      {"async", "dc-asgd-a", 0.8},      {"async", "dana-dc", 0.8},
+      {"async", "gap-aware", 0.8},      {"async, sync@20", "none", 0.8},
+      {"async", "easgd", 0.5}};
   std::size_t mix = 0;
-  for (const auto& [policy, cure] : all) {
+  for (const auto& [policy, cure, least_accuracy] : all) {
     SCOPED_TRACE(std::string(policy) + ' ' + cure);
-    training_options o = mixed(policy, mixes()[mix++ % mixes().size()]);
-    o.cure = cure;
-    o.optimizer = parse_optimizer("sgd");
-    o.optimizer.learning_rate = 0.05;
-    if (o.cure == "easgd") o.local_steps = 2;
-    o.sample_gap = o.cure == "none" ? 3 : 0;
-    o.evaluate_every = {.steps = 10};
+    const bool is_elastic = std::string_view(cure) == "easgd", is_cured = std::string_view(cure) != "none";
+    const training_options o = mixed(policy, mixes()[mix++ % mixes().size()],
+                                     {.optimizer = "sgd",
+                                      .cure = cure,
+                                      .local_steps = is_elastic ? 2U : 0U,
+                                      .sample_gap = is_cured ? 0U : 3U,
+                                      .evaluate_every = {.steps = 10}});
     const training_report r = completed(o, small_data(200));
     EXPECT_EQ(r.samples, 800U);
-    // A worker on the host may be fast enough to take most batches. Policies that wait for all make few
-    // updates then.
-    const bool awaits_all =
-        o.policy.find("malenia") != o.policy.npos || o.policy.find("ringleader") != o.policy.npos;
-    if (!awaits_all) {
-      EXPECT_GT(r.test_accuracy, o.cure == "easgd" ? 0.5 : 0.8);
-    }
+    EXPECT_GE(r.test_accuracy, least_accuracy);
   }
 }
 
@@ -439,22 +408,10 @@ TEST_F(GpuRuns, WithWeightsThereAndElsewhereAreRepeatedAndGoOn) {
 TEST_F(GpuRuns, WithWeightsThereWriteThemUnderHogwildAsAShardWould) {
   for (const char* rule : {"sgd", "adam"})
     for (const std::uint32_t shards : {1U, 3U}) {
-      training_options racing = all_on_gpu("hogwild", 1), ordered = all_on_gpu("async", 1);
-      for (training_options* o : {&racing, &ordered}) {
-        o->optimizer = parse_optimizer(rule);
-        o->shards = shards;
-      }
-      EXPECT_EQ(weights_of(racing), weights_of(ordered)) << rule << ' ' << shards;
+      const testing::small_options s{.optimizer = rule, .rate = {}, .shards = shards};
+      EXPECT_EQ(weights_of(all_on_gpu("hogwild", 1, s)), weights_of(all_on_gpu("async", 1, s)))
+          << rule << ' ' << shards;
     }
-}
-
-TEST_F(GpuRuns, WithWeightsThereTrainUnderHogwild) {
-  for (const char* policy : {"hogwild", "async, hogwild@10, sync@30"}) {
-    const training_report r =
-        completed(all_on_gpu(policy, 3, {.shards = 2, .evaluate_every = {.steps = 10}}), small_data(200));
-    EXPECT_EQ(r.samples, 800U);
-    EXPECT_GT(r.test_accuracy, 0.8);
-  }
 }
 #endif
 
@@ -492,19 +449,19 @@ TEST_F(GpuRuns, WithWeightsThereReportAfterAResumeWhatTheyWouldHaveReported) {
 TEST_F(GpuRuns, WithWeightsThereGoOnFromACheckpoint) {
   struct kept_run {
     const char* policy;
-    const char* cure;
+    const char* rule = "adam"; ///< if it keeps its state in the other place, too
+    const char* cure = "none";
     std::uint64_t local_steps = 0;
   };
-  for (const auto& [policy, cure, local_steps] :
-       {kept_run{"async", "none"}, kept_run{"async", "dc-asgd-a"}, kept_run{"sync", "none"},
-        kept_run{"k-batch-async:3", "none"}, kept_run{"async", "none", 3}, kept_run{"sync", "easgd", 2},
-        kept_run{"hogwild", "none"}}) {
+  for (const auto& [policy, rule, cure, local_steps] :
+       {kept_run{"async"}, kept_run{"async", "sgd", "dc-asgd-a"}, kept_run{"sync"},
+        kept_run{"k-batch-async:3"}, kept_run{"async", "adam", "none", 3},
+        kept_run{"sync", "sgd", "easgd", 2}, kept_run{"hogwild", "sgd"}}) {
     SCOPED_TRACE(std::string(policy) + ' ' + cure);
     const scratch_folder folder;
-    training_options o = all_on_gpu(policy, std::string_view(policy) != "sync" ? 1 : 2, {.cure = cure});
-    const bool keeps_state = o.cure == "none" && o.policy != "hogwild"; // in the other place, too
-    o.optimizer = parse_optimizer(keeps_state ? "adam" : "sgd");
-    o.local_steps = local_steps;
+    training_options o =
+        all_on_gpu(policy, std::string_view(policy) != "sync" ? 1 : 2,
+                   {.optimizer = rule, .rate = {}, .cure = cure, .local_steps = local_steps});
     const std::vector<float> at_once = weights_of(o);
     o = resumed(o, folder.path());
     EXPECT_EQ(weights_of(o), at_once);
@@ -580,11 +537,11 @@ TEST_F(GpuRuns, WithTablesThereAreRefusedForWhatReadsTheirRowsOnTheHost) {
 class GpuRunTests : public GpuRuns {
 protected:
   static training_options with_tests(const char* policy, std::uint32_t streams, bool weights_there) {
-    training_options o = weights_there ? all_on_gpu(policy, streams) : gpu_options(policy, streams);
-    o.evaluate_every = {.steps = 5};
-    o.epochs = testing::for_ever;
-    o.shards = 2;
-    return o;
+    return gpu_options(policy, streams,
+                       {.epochs = testing::for_ever,
+                        .shards = 2,
+                        .evaluate_every = {.steps = 5},
+                        .weights_there = weights_there});
   }
   /// The report of a run whose weights are tested there.
   static training_report tested_there(training& run) {
@@ -594,10 +551,15 @@ protected:
     EXPECT_THAT(r.evaluations.why_on_host, IsEmpty());
     return r;
   }
-  /// What the host finds of the weights of this run at its end.
-  static evaluation on_host(const training& run, const model_function& model, const data_split& data,
-                            std::span<const float> weights) {
-    return evaluate(model, request_for(data, 8), run.layout(), weights, data.test);
+  /// The tests find what the host finds, which this returns, of the weights of this run at its end.
+  static evaluation expect_found(training& run, const model_function& model, const data_split& data) {
+    const training_report r = tested_there(run);
+    const evaluation expected =
+        evaluate(model, request_for(data, 8), run.layout(), run.parameters(), data.test);
+    EXPECT_NEAR(r.test_loss.value(), expected.loss, 1e-5);
+    const double best = r.best ? r.best->loss : expected.loss;
+    EXPECT_NEAR(best, expected.loss, 1e-5) << "its weights are those that were tested";
+    return expected;
   }
 };
 
@@ -610,15 +572,9 @@ TEST_F(GpuRunTests, FindThereWhatTheHostFinds) {
         training_options o = with_tests(policy, 2, weights_there);
         if (mixed) o.devices[0] = {device_kind::cpu, 0};
         o.keep = mixed ? kept_weights::best : kept_weights::last;
-        const auto data = small_data();
-        training run(small_model(), data, o);
-        const training_report r = tested_there(run);
-        const evaluation expected = on_host(run, small_model(), *data, run.parameters());
-        EXPECT_NEAR(r.test_loss.value(), expected.loss, 1e-5);
-        EXPECT_EQ(r.test_accuracy, expected.accuracy);
-        if (r.best) {
-          EXPECT_NEAR(r.best->loss, expected.loss, 1e-5) << "its weights are those that were tested";
-        }
+        training run(small_model(), small_data(), o);
+        const evaluation here = expect_found(run, small_model(), *small_data());
+        EXPECT_EQ(run.report().test_accuracy, here.accuracy);
       }
 }
 
@@ -640,8 +596,7 @@ TEST_F(GpuRunTests, OfTablesFindThereWhatTheHostFinds) {
     const model_function model = *built_in_model("dlrm:width=4,bottom=6,top=8");
     const auto data = testing::tastes();
     training run(model, data, with_tests("async", 2, weights_there));
-    const training_report r = tested_there(run);
-    EXPECT_NEAR(r.test_loss.value(), on_host(run, model, *data, run.parameters()).loss, 1e-5);
+    expect_found(run, model, *data);
   }
 }
 
@@ -665,10 +620,8 @@ TEST_F(GpuRunTests, OfHogwildReadTheBlockThere) {
     o.keep = kept_weights::best;
     o.evaluate_every = {.steps = 1};
     training run(small_model(), data, o);
-    const training_report r = tested_there(run);
-    const evaluation expected = on_host(run, small_model(), *data, run.parameters());
-    EXPECT_NEAR(r.test_loss.value(), expected.loss, 1e-5);
-    EXPECT_NEAR(r.best.value().loss, expected.loss, 1e-5) << "its weights are those that were tested";
+    expect_found(run, small_model(), *data);
+    EXPECT_TRUE(run.report().best);
   }
 }
 #endif

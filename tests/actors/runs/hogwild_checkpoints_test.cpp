@@ -39,7 +39,7 @@ private:
 class LateKeptRun : public testing::DrawnRuns {
 protected:
   template <class Runner = late_runner>
-  std::optional<kept_result> run(assembly a, drawn_order& order) {
+  kept_result run(assembly a, drawn_order& order) {
     late_steps steps(order.seed());
     a.runner = [&steps](rank, std::shared_ptr<step_runner> own) {
       return std::make_shared<Runner>(std::move(own), steps);
@@ -75,9 +75,7 @@ TEST_P(HogwildCheckpoints, AreOneCutThroughBlockWorkersAndFeeder) {
       assembly a = small_run(order.seed(), shards);
       a.optimizer = "sgd";
       a.learning_rate = counting_rate;
-      const auto was = run<counting_runner>(a, order);
-      ASSERT_TRUE(was);
-      in_block += expect_each_is_one_cut(*was, a, alone() ? 0 : shards);
+      in_block += expect_each_is_one_cut(run<counting_runner>(a, order), a, alone() ? 0 : shards);
     }
   EXPECT_GT(in_block, drawn_orders(hogwild_orders, least_hogwild).count())
       << "too few checkpoints were taken under hogwild";
@@ -93,15 +91,13 @@ TEST_P(HogwildCheckpoints, KeepNobodyWaitingWhoeverDies) {
       if (victim < 3) kill(run.devices[victim]);
       if (victim == 3) kill(run.feeder_actor);
       if (victim == 4 && !run.shards.empty()) kill(run.shards.back());
-      deliver(order);
-      ASSERT_EQ(run.times_ended(), 1U) << "somebody waits";
+      deliver_to_end(order, run);
       expect_balanced(run);
     });
     for (const auto& from : kept) {
       a.resume = from;
       const assembled_run is = assemble(a);
-      deliver(order);
-      ASSERT_EQ(is.times_ended(), 1U) << "somebody waits";
+      deliver_to_end(order, is);
       EXPECT_EQ(is.outcome().how, run_outcome::ending::completed);
       if (std::ranges::count(card_of(*from).present, false) == 0)
         expect_balanced(is); // else an account begins anew
@@ -113,15 +109,13 @@ TEST_P(HogwildCheckpoints, KeepNobodyWaitingWhoeverDies) {
 TEST_P(HogwildCheckpoints, LetOtherWorkersGoOn) {
   for (drawn_order& order : drawn_orders(hogwild_orders, least_hogwild)) {
     assembly a = small_run(order.seed(), 2);
-    const auto was = run(a, order);
-    ASSERT_TRUE(was);
+    const kept_result was = run(a, order);
     a.workers = order.seed() % 2 == 0 ? 2 : 4;
-    for (const auto& from : was->checkpoints) {
+    for (const auto& from : was.checkpoints) {
       a.resume = from;
-      const auto is = run(a, order);
-      ASSERT_TRUE(is);
-      EXPECT_EQ(is->report.steps, a.batches - card_of(*from).steps);
-      EXPECT_EQ(is->report.ledger.produced, is->report.steps);
+      const training_report is = run(a, order).report;
+      EXPECT_EQ(is.steps, a.batches - card_of(*from).steps);
+      EXPECT_EQ(is.ledger.produced, is.steps);
     }
   }
 }

@@ -81,12 +81,8 @@ model_outputs of_two(graph& g, const model_request& r) {
 }
 
 training_options options_for(std::size_t devices) {
-  training_options o;
+  training_options o{.policy = "sync", .optimizer = {.learning_rate = 0.1}, .batch = 16, .epochs = 2};
   o.devices.assign(devices, parse_device("cpu:0"));
-  o.policy = "sync";
-  o.batch = 16;
-  o.epochs = 2;
-  o.optimizer.learning_rate = 0.1;
   return o;
 }
 
@@ -174,30 +170,25 @@ std::shared_ptr<const data_split> ratings(std::int32_t last_item = 0) {
   return std::make_shared<data_split>(data_split{all, all.slice(0, 63), "ratings", {}});
 }
 
-training_options rating_options() {
+/// With a rate so small that the staleness of a busy machine does no harm.
+training_options rating_options(const char* policy = "async", std::uint64_t epochs = 20) {
   training_options o = options_for(2);
-  o.policy = "async";
+  o.policy = policy;
   o.optimizer = parse_optimizer("adam");
-  o.optimizer.learning_rate = 0.05;
-  o.epochs = 20;
+  o.optimizer.learning_rate = 0.02;
+  o.epochs = epochs;
   return o;
 }
 
 TEST(InMemoryTraining, LearnsFromTwoInputsOfNumbersOfRows) {
   for (const char* policy : {"async", "sync", "ssp:1", "hogwild"}) {
     SCOPED_TRACE(policy);
-    training_options o = rating_options();
-    o.policy = policy;
-    o.optimizer.learning_rate = 0.02; // so small that the staleness of a busy machine does no harm
-    o.epochs = 100;
-    EXPECT_LT(completed(matrix_factors, ratings(), o).test_rmse.value(), 0.3);
+    EXPECT_LT(completed(matrix_factors, ratings(), rating_options(policy, 100)).test_rmse.value(), 0.3);
   }
 }
 
 TEST(InMemoryTraining, IsReplayedOnTheSameArraysAlone) {
-  training_options o = rating_options();
-  o.epochs = 2;
-  o = testing::expect_repeatable(matrix_factors, ratings(), o);
+  const auto o = testing::expect_repeatable(matrix_factors, ratings(), rating_options("async", 2));
   testing::expect_refused({"another number in the second array",
                            [&] { train(matrix_factors, ratings(1), o); }, "the training data were "});
 }

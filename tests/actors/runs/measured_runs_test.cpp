@@ -45,7 +45,7 @@ public:
   traced_run& operator=(const traced_run&) = delete;
 
   const run_outcome& outcome() const { return run_.outcome(); }
-  std::map<trace_kind, std::uint64_t> kinds(const trace_track& t) const {
+  static std::map<trace_kind, std::uint64_t> kinds(const trace_track& t) {
     std::map<trace_kind, std::uint64_t> found;
     for (const trace_event& e : t.events()) ++found[e.what];
     return found;
@@ -70,16 +70,18 @@ private:
                      std::make_shared<testing::ticking_time>()};
 };
 
-assembly traced(const std::string& policy) {
-  return {.policy = policy, .batches = 30, .trace_events = 10'000};
+assembly traced(const std::string& policy, std::uint64_t checkpoint_every = 0) {
+  return {.policy = policy, .batches = 30, .trace_events = 10'000, .checkpoint_every = checkpoint_every};
 }
+constexpr auto traced_policies =
+    std::to_array<const char*>({"async", "sync", "ssp:1", "backup:1", "rennala:2", "ringmaster:2",
+                                "malenia:4", "ringleader", "async, sync@6, ssp:1@15"});
 
 /// What all workers of some runs did and waited for.
 std::set<trace_kind> waits_under(const std::string& policy, std::uint64_t checkpoint_every = 0) {
   std::set<trace_kind> found;
   for (const drawn_order& order : drawn_orders(10)) {
-    assembly a = traced(policy);
-    a.checkpoint_every = checkpoint_every;
+    const assembly a = traced(policy, checkpoint_every);
     const traced_run run(a, order);
     for (std::uint32_t r = 0; r < a.workers; ++r)
       for (const auto& [kind, count] : run.kinds(run.worker(r))) found.insert(kind);
@@ -131,9 +133,7 @@ TEST_P(TraceOfPolicy, HasNoTwoEventsAtOnceOnATrack) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(SeveralPolicies, TraceOfPolicy,
-                         ::testing::Values("async", "sync", "ssp:1", "backup:1", "rennala:2", "ringmaster:2",
-                                           "malenia:4", "ringleader", "async, sync@6, ssp:1@15"),
+INSTANTIATE_TEST_SUITE_P(SeveralPolicies, TraceOfPolicy, ::testing::ValuesIn(traced_policies),
                          name_of_policy);
 
 TEST(Trace, NamesWhatAWorkerWaitsFor) {
@@ -149,8 +149,7 @@ TEST(Trace, NamesWhatAWorkerWaitsFor) {
 
 /// How long a worker waited before its steps; what it waited after the last, a report leaves out.
 std::map<trace_kind, instant> waits_before_steps(const trace_track& t) {
-  std::map<trace_kind, instant> before_steps;
-  std::map<trace_kind, instant> so_far;
+  std::map<trace_kind, instant> before_steps, so_far;
   for (const trace_event& e : t.events()) {
     so_far[e.what] += e.end - e.begin;
     if (e.what == trace_kind::compute) before_steps = so_far;
@@ -174,13 +173,12 @@ TEST(Trace, AddsUpToTheWaitsOfTheReport) {
 }
 
 TEST(Trace, SaysWhoseTrackIsLost) {
-  const assembly a = traced("async");
-  const traced_run run(a, drawn_order(0), [](const assembled_run& r, auto& system, auto&) {
+  const traced_run run(traced("async"), drawn_order(0), [](const assembled_run& r, auto& system, auto&) {
     for (int i = 0; i < 40; ++i) system.step();
     kill(r.devices[1]);
   });
   EXPECT_THAT(run.trace.lost, ElementsAre("worker 1"));
-  EXPECT_THAT(run.trace.tracks, SizeIs(a.workers - 1 + a.shards + 1));
+  EXPECT_THAT(run.trace.tracks, SizeIs(5)) << "two workers, two shards, and the feeder";
 }
 
 TEST(Trace, SaysThatTheFeedersTrackIsLost) {
@@ -207,10 +205,8 @@ TEST(Trace, NamesWhatAShardWaitsFor) {
   EXPECT_EQ(first[trace_kind::word_of_first_shard], 0U);
   const traced_run judged(traced("backup:1"), drawn_order(1));
   EXPECT_GT(judged.kinds(judged.shard(1))[trace_kind::word_of_first_shard], 0U);
-  for (const trace_event& e : judged.shard(0).events()) {
-    if (e.what != trace_kind::apply) continue;
-    EXPECT_GT(e.end, e.begin) << "worker " << e.peer << ", step " << e.step;
-  }
+  for (const trace_event& e : judged.shard(0).events())
+    EXPECT_TRUE(e.what != trace_kind::apply || e.end > e.begin) << "worker " << e.peer << ", step " << e.step;
 }
 
 TEST(Trace, NamesWhatTheFeederWaitsFor) {
@@ -241,15 +237,13 @@ class CheckpointTrace : public ::testing::TestWithParam<const char*> {};
 /// The coordinator does one of both at a time.
 TEST_P(CheckpointTrace, ShowsEachCheckpointApartFromSwitches) {
   for (const drawn_order& order : drawn_orders(20)) {
-    assembly a = traced(GetParam());
-    a.checkpoint_every = 4;
+    const assembly a = traced(GetParam(), 4);
     const traced_run run(a, order);
     const checkpoint_account& account = run.outcome().checkpoints;
     const auto& checkpoints = run.outcome().checkpoint_timeline;
     ASSERT_GE(checkpoints.size(), account.written + account.failed);
     ASSERT_GE(checkpoints.size(), 3U);
-    instant collected{0};
-    instant ended{0};
+    instant collected{0}, ended{0};
     for (std::size_t i = 0; i < checkpoints.size(); ++i) {
       const checkpoint_times& c = checkpoints[i];
       EXPECT_EQ(c.number, i + 1);
@@ -273,8 +267,7 @@ TEST_P(CheckpointTrace, ShowsEachCheckpointApartFromSwitches) {
 /// One is due whenever a batch is dealt, and only one is written at a time.
 TEST_P(CheckpointTrace, HasNoneOfThoseThatWereSkipped) {
   for (const drawn_order& order : drawn_orders(20)) {
-    assembly a = traced(GetParam());
-    a.checkpoint_every = 1;
+    const assembly a = traced(GetParam(), 1);
     const traced_run run(a, order);
     const checkpoint_account& account = run.outcome().checkpoints;
     const auto& begun = run.outcome().checkpoint_timeline;
@@ -299,42 +292,31 @@ TEST(CheckpointTraceOfHogwild, NamesTheWaitsOfWorkers) {
   for (const char* policy : {"hogwild", "async, hogwild@12"}) {
     EXPECT_FALSE(waits_under(policy).contains(trace_kind::checkpoint)) << policy;
     EXPECT_TRUE(waits_under(policy, 1).contains(trace_kind::checkpoint)) << policy;
-    assembly a = traced(policy);
-    a.checkpoint_every = 4;
-    const traced_run run(a, drawn_order(1));
-    EXPECT_GT(run.outcome().checkpoints.held_seconds, 0) << policy;
+    EXPECT_GT(traced_run(traced(policy, 4), drawn_order(1)).outcome().checkpoints.held_seconds, 0) << policy;
   }
-  assembly a = traced("async");
-  a.checkpoint_every = 4;
-  const traced_run run(a, drawn_order(1));
-  EXPECT_EQ(run.outcome().checkpoints.held_seconds, 0);
+  EXPECT_EQ(traced_run(traced("async", 4), drawn_order(1)).outcome().checkpoints.held_seconds, 0);
 }
 
 TEST(CheckpointTraceOfHogwild, CountsNoHoldWhenNobodyIsLeftToStandStill) {
   for (const char* policy : {"hogwild", "async, hogwild@12"}) {
-    assembly a = traced(policy);
-    a.checkpoint_every = 1000; // so that there is that of the end alone
-    const traced_run run(a, drawn_order(1));
+    const traced_run run(traced(policy, 1000), drawn_order(1)); // there is that of the end alone
     EXPECT_EQ(run.outcome().checkpoints.written, 1U) << policy;
     EXPECT_EQ(run.outcome().checkpoints.held_seconds, 0) << policy;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(SeveralPolicies, CheckpointTrace,
-                         ::testing::Values("async", "sync", "ssp:1", "backup:1", "rennala:2", "ringmaster:2",
-                                           "malenia:4", "ringleader", "async, sync@6, ssp:1@15"),
+INSTANTIATE_TEST_SUITE_P(SeveralPolicies, CheckpointTrace, ::testing::ValuesIn(traced_policies),
                          name_of_policy);
 
 /// Its parts cannot all come, so it ends on the timeline when that is known.
 TEST(TraceOfCheckpoints, EndOneThatIsGivenUp) {
   int given_up = 0;
   for (const drawn_order& order : drawn_orders(40)) {
-    assembly a = traced("async");
-    a.checkpoint_every = 2;
-    const traced_run run(a, order, [](const assembled_run& r, auto& system, drawn_order& drawn) {
-      system.deliver(drawn, 200 + 5 * drawn.seed(), [] {});
-      kill(r.shards[1]);
-    });
+    const traced_run run(traced("async", 2), order,
+                         [](const assembled_run& r, auto& system, drawn_order& drawn) {
+                           system.deliver(drawn, 200 + 5 * drawn.seed(), [] {});
+                           kill(r.shards[1]);
+                         });
     const std::vector<checkpoint_times>& begun = run.outcome().checkpoint_timeline;
     for (const checkpoint_times& x : begun) {
       EXPECT_GT(x.collected, x.begun);
@@ -348,11 +330,9 @@ TEST(TraceOfCheckpoints, EndOneThatIsGivenUp) {
 }
 
 TEST(TraceOfCheckpoints, AreNotRecordedUnlessAskedFor) {
-  assembly a = traced("async");
+  assembly a = traced("async", 4);
   a.trace_events = 0;
-  a.checkpoint_every = 4;
-  const traced_run run(a, drawn_order(1));
-  EXPECT_THAT(run.trace.checkpoints, IsEmpty());
+  EXPECT_THAT(traced_run(a, drawn_order(1)).trace.checkpoints, IsEmpty());
 }
 
 // ---- how the time of a gradient splits
@@ -371,9 +351,11 @@ TEST(DurationStat, CountsAddsAndRemembersTheLongest) {
   EXPECT_DOUBLE_EQ(t.mean_seconds(), 0.003);
 }
 
-/// One shard whose clock the test holds.
-class TimeSplitOfAShard : public testing::DeterministicTest {
+/// One shard, whose workers the test plays.
+class MeasuredShard : public testing::DeterministicTest {
 protected:
+  explicit MeasuredShard(parameter_layout layout) : layout_(std::move(layout)) {}
+
   void serve(const std::string& policy, std::uint32_t workers,
              const std::shared_ptr<const time_source>& time) {
     shard_ = start<parameter_actor>(parameter_actor_options{
@@ -384,6 +366,20 @@ protected:
       tell(shard_, join_shard{{r}, {}, devices_[r].actor()});
     }
   }
+  worker_account account_of(std::uint32_t worker) {
+    return ask<shard_report>(shard_, report_shard{}).heard<shard_report>().at(0).workers[worker];
+  }
+
+  const parameter_layout layout_;
+  testing::listener<staleness_observed> tracker_ = listen<staleness_observed>();
+  std::vector<testing::listener<shard_weights>> devices_;
+  caf::actor shard_;
+};
+
+class TimeSplitOfAShard : public MeasuredShard {
+protected:
+  TimeSplitOfAShard() : MeasuredShard(testing::layout_of({{"w", {16}}}, 1)) {}
+
   void push(std::uint32_t worker, std::uint64_t step, const gradient_times& times,
             std::optional<instant> sent = {}) {
     push_gradient x = testing::push_of(worker, step, 0, testing::constant_gradient(layout_, 1));
@@ -391,14 +387,7 @@ protected:
     x.payload.sent = sent;
     tell(shard_, std::move(x));
   }
-  time_split times_of(std::uint32_t worker) {
-    return ask<shard_report>(shard_, report_shard{}).heard<shard_report>().at(0).workers[worker].times;
-  }
-
-  const parameter_layout layout_ = testing::layout_of({{"w", {16}}}, 1);
-  testing::listener<staleness_observed> tracker_ = listen<staleness_observed>();
-  std::vector<testing::listener<shard_weights>> devices_;
-  caf::actor shard_;
+  time_split times_of(std::uint32_t worker) { return account_of(worker).times; }
 };
 
 TEST_F(TimeSplitOfAShard, MeasuresHowLongAGradientLayInTheMailbox) {
@@ -437,7 +426,7 @@ TEST_F(TimeSplitOfAShard, GivesEachGradientOfABatchAnEqualShareOfItsUpdate) {
 class TimeSplitOfARun : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TimeSplitOfARun, HasEachPartOfEachGradientOnce) {
-  assembly a{.policy = GetParam()};
+  const assembly a{.policy = GetParam()};
   testing::deterministic_system system;
   const assembled_run run(system.actors(), a, testing::small_data(),
                           std::make_shared<testing::ticking_time>());
@@ -566,7 +555,7 @@ TEST(Sampling, LeavesTheWeightsAsTheyWouldBe) {
 
 TEST(Sampling, EndsInEveryPolicyWithALedgerThatBalances) {
   for (const char* policy : {"ssp:1", "backup:1", "k-async:2", "k-batch-async:2", "rennala:2", "ringmaster:2",
-                             "malenia:4", "ringleader", "async, sync@8, ssp:1@20"}) {
+                             "malenia:4", "ringleader", "async, sync@8, ssp:1@20"})
     for (const drawn_order& order : drawn_orders(10)) {
       const training_report r = run_of(sampling(policy, 3, 2), order).report;
       EXPECT_EQ(r.ended, "completed") << policy;
@@ -574,16 +563,13 @@ TEST(Sampling, EndsInEveryPolicyWithALedgerThatBalances) {
       EXPECT_GT(r.weight_gap.count(), 0U) << policy;
       EXPECT_GT(r.gradient_cosine.count(), 0U) << policy;
     }
-  }
 }
 
-/// One shard of 8 weights, with a gap between two variables, and a worker that the test plays.
-class SamplingShard : public testing::DeterministicTest {
+/// It has 8 weights, with a gap between two variables.
+class SamplingShard : public MeasuredShard {
 protected:
-  SamplingShard() {
-    shard_ = start<parameter_actor>(parameter_actor_options{
-        {std::make_shared<shard>(layout_, 0, 1, testing::sgd(1)), {"async", 1}, 1, time_}, tracker_.actor()});
-    tell(shard_, join_shard{{0}, {}, device_.actor()});
+  SamplingShard() : MeasuredShard(testing::layout_of({{"w", {5}}, {"b", {3}}}, 1)) {
+    serve("async", 1, time_);
   }
   /// 3 for each weight, and 0 between the variables as in the gradients of a replica.
   void push(std::uint64_t step, std::uint64_t version, snapshot read) {
@@ -594,12 +580,7 @@ protected:
     x.payload.read = std::move(read);
     tell(shard_, std::move(x));
   }
-  std::vector<shard_weights>& answers() { return device_.heard<shard_weights>(); }
-
-  const parameter_layout layout_ = testing::layout_of({{"w", {5}}, {"b", {3}}}, 1);
-  testing::listener<staleness_observed> tracker_ = listen<staleness_observed>();
-  testing::listener<shard_weights> device_ = listen<shard_weights>();
-  caf::actor shard_;
+  std::vector<shard_weights>& answers() { return devices_[0].heard<shard_weights>(); }
 };
 
 TEST_F(SamplingShard, MeasuresTheRootMeanSquareOverWeightsAndNotOverGaps) {
@@ -607,8 +588,7 @@ TEST_F(SamplingShard, MeasuresTheRootMeanSquareOverWeightsAndNotOverGaps) {
   push(1, 0, {});
   push(2, 1, {});
   push(3, 0, first);
-  const running_stat gap =
-      ask<shard_report>(shard_, report_shard{}).heard<shard_report>().at(0).workers[0].weight_gap;
+  const running_stat gap = account_of(0).weight_gap;
   EXPECT_EQ(gap.count(), 1U);
   EXPECT_NEAR(gap.mean(), 6, 1e-5) << "two steps of 3 for each weight";
 }

@@ -17,7 +17,8 @@
 namespace mailgrad {
 namespace {
 
-using testing::endless, testing::options_for, testing::small_data, testing::small_model, testing::trained;
+using testing::endless, testing::options_for, testing::small_data, testing::small_model, testing::stop_at,
+    testing::trained;
 using ::testing::IsEmpty, ::testing::SizeIs, ::testing::StartsWith;
 
 using namespace std::chrono_literals;
@@ -25,10 +26,10 @@ using namespace std::chrono_literals;
 class MeasuredRun : public ::testing::Test {
 protected:
   std::string in_folder(const char* name) const { return (folder_.path() / name).string(); }
-  training_options measured(const std::string& policy, std::uint32_t workers) const {
-    training_options o = options_for(policy, workers);
+  training_options measured(const std::string& policy, std::uint32_t workers,
+                            const testing::small_options& s = {.metrics_every = {.steps = 1}}) const {
+    training_options o = options_for(policy, workers, s);
     o.metrics = in_folder("m.jsonl");
-    o.metrics_every = {.steps = 1};
     return o;
   }
   std::vector<std::string> lines(const char* name = "m.jsonl") const {
@@ -62,20 +63,15 @@ TEST_F(MeasuredRun, EndsItsLinesWithTheReport) {
 }
 
 TEST_F(MeasuredRun, TellsEverySampleOfAShortRunInItsLoss) {
-  training_options o = measured("sync", 2);
-  o.metrics_every = {.span = std::chrono::hours{1}};
-  const training_report r = trained(o);
+  const training_report r = trained(measured("sync", 2, {.metrics_every = {.span = 1h}}));
   ASSERT_THAT(r.curve, SizeIs(1)) << "the last line alone";
-  ASSERT_TRUE(r.curve[0].train_loss);
-  EXPECT_GT(*r.curve[0].train_loss, 0);
+  EXPECT_GT(r.curve[0].train_loss.value(), 0);
   EXPECT_EQ(r.curve[0].staleness_mean, 0) << "workers in step are never stale";
 }
 
 /// Under this clock ten thousand steps take about a tenth of a second.
 TEST_F(MeasuredRun, MakesALineEachSoManyStepsHoweverFastTheyAre) {
-  training_options o = measured("async", 1);
-  o.steps = 10'000;
-  o.metrics_every = {.steps = 1000};
+  const training_options o = measured("async", 1, {.steps = 10'000, .metrics_every = {.steps = 1000}});
   training run(small_model(), small_data(), o, std::make_shared<testing::ticking_time>());
   run.report();
   EXPECT_THAT(lines(), SizeIs(::testing::Ge(10U)));
@@ -154,19 +150,14 @@ TEST_F(MeasuredRun, GoesOnWhenTheDiskIsFull) {
 
 TEST_F(MeasuredRun, IsTestedWhileItGoesOn) {
   for (const char* policy : {"async", "sync", "hogwild", "async, hogwild@40"}) {
-    training_options o = endless(
-        policy, 2,
-        {.shards = 2, .metrics_every = {.span = std::chrono::hours{1}}, .evaluate_every = {.steps = 20}});
-    training run(small_model(), small_data(), o);
-    std::atomic<int> tests{0};
-    run.observe([&](const run_event& e) {
-      if (const auto* x = std::get_if<evaluation_made>(&e)) {
-        EXPECT_GE(x->steps, 20U);
-        EXPECT_GT(x->loss, 0);
-        EXPECT_GT(x->accuracy.value(), 0.2);
-        if (++tests == 3) run.stop("tested enough");
-      }
+    training run(
+        small_model(), small_data(),
+        endless(policy, 2, {.shards = 2, .metrics_every = {.span = 1h}, .evaluate_every = {.steps = 20}}));
+    run.observe([](const run_event& e) {
+      const auto* x = std::get_if<evaluation_made>(&e);
+      EXPECT_TRUE(!x || (x->steps >= 20 && x->loss > 0 && x->accuracy.value() > 0.2));
     });
+    stop_at<evaluation_made>(run, 3, "tested enough");
     const training_report r = run.report();
     EXPECT_EQ(r.why, "tested enough") << policy;
     EXPECT_GE(r.evaluations.count, 3U);
@@ -184,10 +175,7 @@ TEST_F(MeasuredRun, CountsTestsThatAreLeftOut) {
     return small_model()(g, r);
   };
   training run(trained_only, small_data(), o);
-  std::atomic<int> left{0};
-  run.observe([&](const run_event& e) {
-    if (std::holds_alternative<test_left_out>(e) && ++left == 3) run.stop("seen enough");
-  });
+  stop_at<test_left_out>(run, 3, "seen enough");
   const training_report r = run.report();
   EXPECT_THAT(r.why, StartsWith("seen enough"));
   EXPECT_EQ(r.evaluations.count, 0U);
@@ -241,11 +229,11 @@ TEST_F(MeasuredRun, NamesThePolicyOfEachMomentInTensorBoard) {
 
 TEST_F(MeasuredRun, CanBeSwitchedAndStoppedByWhoeverObservesIt) {
   training run(small_model(), small_data(), endless("async", 2, {.metrics_every = {.steps = 1}}));
+  stop_at<policy_switch>(run, 1, "switched");
   std::atomic<bool> asked{false};
   run.observe([&](const run_event& e) {
     if (std::holds_alternative<metrics_line>(e) && !asked.exchange(true))
       run.switch_policy("sync", "observed");
-    if (std::holds_alternative<policy_switch>(e)) run.stop("switched");
   });
   const training_report r = run.report();
   EXPECT_EQ(r.why, "switched");
@@ -271,7 +259,7 @@ TEST_F(MeasuredRun, CallsAnObserverThatThrowsNoMore) {
 
 TEST_F(MeasuredRun, EndsWithoutAReport) {
   training run(small_model(), small_data(), endless("async", 2, {.evaluate_every = {.steps = 1}}));
-  while (run.progress().steps == 0) run.wait_for(std::chrono::milliseconds{5});
+  while (run.progress().steps == 0) run.wait_for(5ms);
 }
 
 // ---- a run that is asked where it stands while it goes on, from threads that are no actors

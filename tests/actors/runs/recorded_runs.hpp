@@ -56,28 +56,26 @@ protected:
     return f;
   }
 
-  /// Runs and records `a`. `disturb` is called before the first message, and then `deliver_all` delivers
-  /// messages until none is left.
+  /// Runs and records `a`, which has to end. `disturb` is called before the first message, and then
+  /// `deliver_all` delivers messages until none is left.
   template <class Disturb, class DeliverAll>
-  std::optional<finished_run> finish_by(DeliverAll deliver_all, assembly a, Disturb disturb) {
+  finished_run finish_by(DeliverAll deliver_all, assembly a, Disturb disturb) {
     std::stringbuf bytes;
     a.recorder = record_into(file_in(bytes, a));
     assembled_run run = assemble(a);
     disturb(run);
     deliver_all();
     EXPECT_EQ(run.times_ended(), 1U) << "somebody waits";
-    if (run.times_ended() != 1) {
-      messaging::kill(a.recorder);
-      deliver_all();
-      return std::nullopt;
-    }
-    return finished(run, bytes, deliver_all);
+    if (run.times_ended() == 1) return finished(run, bytes, deliver_all);
+    messaging::kill(a.recorder);
+    deliver_all();
+    throw std::runtime_error("the run has not ended");
   }
   template <class Disturb>
-  std::optional<finished_run> finish(const assembly& a, drawn_order& order, Disturb disturb) {
+  finished_run finish(const assembly& a, drawn_order& order, Disturb disturb) {
     return finish_by([&] { deliver(order); }, a, disturb);
   }
-  std::optional<finished_run> finish(const assembly& a, std::uint64_t seed) {
+  finished_run finish(const assembly& a, std::uint64_t seed) {
     drawn_order order(seed);
     return finish(a, order, [](const assembled_run&) {});
   }
@@ -118,30 +116,31 @@ protected:
     }
   }
 
-  /// Has `a` repeat a recording that can be repeated.
-  static void replay(assembly& a, const recording& order) {
-    ASSERT_NO_THROW(require_repeatable(order));
-    ASSERT_NO_THROW(require_replay_ends(order, terms_of(a)));
+  /// The run that repeats a recording of `a`.
+  static assembly replay_of(assembly a, const recording& order) {
     a.replayed = std::make_shared<const recording>(order);
+    return a;
+  }
+  /// The same of a recording that can be repeated, which it has to be.
+  static assembly checked_replay_of(const assembly& a, const recording& order) {
+    require_repeatable(order);
+    require_replay_ends(order, terms_of(a));
+    return replay_of(a, order);
   }
 
   /// Repeats a run in other orders of delivery, and expects the same results each time.
-  void expect_repeatable(assembly a, const finished_run& was, std::uint64_t seed) {
-    ASSERT_NO_FATAL_FAILURE(replay(a, was.order));
-    for (std::uint64_t i = 1; i <= replays_of_each; ++i) {
-      const auto again = finish(a, seed * 1000 + i);
-      ASSERT_TRUE(again);
-      expect_same(was, *again);
-    }
+  void expect_repeatable(const assembly& a, const finished_run& was, std::uint64_t seed) {
+    const assembly replay = checked_replay_of(a, was.order);
+    for (std::uint64_t i = 1; i <= replays_of_each; ++i) expect_same(was, finish(replay, seed * 1000 + i));
   }
-  /// Records `a` as finish() does, and repeats that. Nothing if the run does not end.
+  /// Records `a` as finish() does, and repeats that.
   template <class Disturb>
-  std::optional<finished_run> finish_and_repeat(const assembly& a, drawn_order& order, Disturb disturb) {
-    auto was = finish(a, order, disturb);
-    if (was) expect_repeatable(a, *was, order.seed());
+  finished_run finish_and_repeat(const assembly& a, drawn_order& order, Disturb disturb) {
+    finished_run was = finish(a, order, disturb);
+    expect_repeatable(a, was, order.seed());
     return was;
   }
-  std::optional<finished_run> finish_and_repeat(const assembly& a, std::uint64_t seed) {
+  finished_run finish_and_repeat(const assembly& a, std::uint64_t seed) {
     drawn_order order(seed);
     return finish_and_repeat(a, order, [](const assembled_run&) {});
   }

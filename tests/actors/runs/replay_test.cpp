@@ -36,11 +36,10 @@ protected:
 
 TEST_P(Replay, ComesToTheSameWeightsInAnyOrder) {
   for (const std::uint32_t shards : {1U, 3U})
-    for (drawn_order& order : drawn_orders(recorded_orders)) {
-      assembly a = small_run();
-      a.shards = shards;
-      a.batches = 15; // more than an epoch
-      ASSERT_TRUE(finish_and_repeat(a, order.seed()));
+    for (const drawn_order& order : drawn_orders(recorded_orders)) {
+      const std::uint64_t more_than_an_epoch = 15;
+      const assembly a{.policy = GetParam(), .shards = shards, .batches = more_than_an_epoch};
+      finish_and_repeat(a, order.seed());
     }
 }
 
@@ -48,16 +47,14 @@ TEST_P(Replay, ComesToTheSameWeightsInAnyOrder) {
 class ReplayOfStaleGradients : public Replay {};
 
 TEST_P(ReplayOfStaleGradients, RepeatsACure) {
-  assembly a = small_run();
-  a.cure = "dynsgd";
   for (const drawn_order& order : drawn_orders(recorded_orders))
-    ASSERT_TRUE(finish_and_repeat(a, order.seed()));
+    finish_and_repeat({.policy = GetParam(), .cure = "dynsgd"}, order.seed());
 }
 
 TEST_F(RecordedRun, IsRepeatedWithEveryCureAndLocalSteps) {
   for (const testing::treated_run& t : testing::treated_runs)
     for (const drawn_order& order : drawn_orders((recorded_orders + 4) / 5))
-      ASSERT_TRUE(finish_and_repeat(testing::treated(t), order.seed()));
+      finish_and_repeat(testing::treated(t), order.seed());
 }
 
 /// Also where a worker has ended before the switch, or makes no step after it.
@@ -73,8 +70,7 @@ TEST_P(Replay, RepeatsSwitchesThatCameAtAnyMoment) {
                          request_switch{wanted[order.below(wanted.size())], "by hand"});
       }
     });
-    ASSERT_TRUE(was);
-    for (const recorded_switch& s : was->order.end.switches) {
+    for (const recorded_switch& s : was.order.end.switches) {
       ++switched;
       if (std::ranges::count(s.present, 0) > 0) ++with_one_gone;
     }
@@ -92,12 +88,9 @@ TEST_P(Replay, RepeatsARunThatSomebodyStopped) {
       if (order.seed() % 3 == 0) send_anonymously(run.coordinator_actor, request_switch{"ssp:1", "by hand"});
       send_anonymously(run.coordinator_actor, stop_training{"enough"});
     });
-    ASSERT_TRUE(was);
-    stopped += was->report.ledger.produced < 12 ? 1U : 0U;
+    stopped += was.report.ledger.produced < 12 ? 1U : 0U;
   }
-  if (many_orders) {
-    EXPECT_GT(stopped, recorded_orders / 4);
-  }
+  EXPECT_TRUE(!many_orders || stopped > recorded_orders / 4) << stopped;
 }
 
 TEST_P(Replay, RepeatsARunThatDiverged) {
@@ -108,18 +101,13 @@ TEST_P(Replay, RepeatsARunThatDiverged) {
               std::numeric_limits<float>::max());
   split.train = dataset(features, {split.train.labels().begin(), split.train.labels().end()}, 3);
   data_ = std::make_shared<data_split>(std::move(split));
-  assembly a = small_run();
+  assembly a{.policy = GetParam()};
   a.model = [](graph& g, const model_request& r) { return build_classifier(g, {dense_layer{}}, r); };
   a.batches = 20; // whoever drops the gradient that is no number may never diverge
   std::size_t diverged = 0;
-  for (const drawn_order& order : drawn_orders(recorded_orders)) {
-    const auto was = finish_and_repeat(a, order.seed());
-    ASSERT_TRUE(was);
-    diverged += was->report.ended == "diverged" ? 1U : 0U;
-  }
-  if (many_orders) {
-    EXPECT_GT(diverged, 0U);
-  }
+  for (const drawn_order& order : drawn_orders(recorded_orders))
+    diverged += finish_and_repeat(a, order.seed()).report.ended == "diverged" ? 1U : 0U;
+  EXPECT_TRUE(!many_orders || diverged > 0);
 }
 
 void expect_equal(const running_stat& was, const running_stat& is) {
@@ -145,27 +133,22 @@ void expect_same_samples(const finished_run& was, const finished_run& is) {
 TEST_P(Replay, SamplesTheGapsThatItsRunHadOrWouldHaveHad) {
   for (drawn_order& order : drawn_orders(recorded_orders))
     for (const std::uint64_t sampled_in_run : {0U, 2U}) {
-      assembly a = small_run();
-      a.sample_gap = sampled_in_run;
-      const auto was = finish(a, order, [&](const assembled_run& run) {
+      assembly a{.policy = GetParam(), .sample_gap = sampled_in_run};
+      const finished_run was = finish(a, order, [&](const assembled_run& run) {
         deliver(order, order.below(150));
         send_anonymously(run.coordinator_actor, request_switch{"async", "by hand"});
       });
-      ASSERT_TRUE(was);
       a.sample_gap = 2;
-      a.replayed = std::make_shared<const recording>(was->order);
-      std::optional<finished_run> first;
-      for (std::uint64_t i = 1; i <= replays_of_each; ++i) {
-        auto is = finish(a, order.seed() * 1000 + i);
-        ASSERT_TRUE(is);
-        expect_same(*was, *is);
-        EXPECT_FALSE(is->report.weight_gap.empty());
-        if (!first)
-          first = std::move(is);
-        else
-          expect_same_samples(*first, *is);
+      a = replay_of(a, was.order);
+      const finished_run first = finish(a, order.seed() * 1000 + 1);
+      expect_same(was, first);
+      EXPECT_FALSE(first.report.weight_gap.empty());
+      if (sampled_in_run > 0) expect_same_samples(was, first);
+      for (std::uint64_t i = 2; i <= replays_of_each; ++i) {
+        const finished_run is = finish(a, order.seed() * 1000 + i);
+        expect_same(was, is);
+        expect_same_samples(first, is);
       }
-      if (sampled_in_run > 0) expect_same_samples(*was, *first);
     }
 }
 
@@ -178,27 +161,22 @@ TEST_P(Replay, EndsInGoodOrderWheneverSomebodyStopsItOrDies) {
       deliver(order, order.below(120));
       send_anonymously(run.coordinator_actor, request_switch{"backup:1", "by hand"});
     });
-    ASSERT_TRUE(was);
-    assembly a = small_run();
-    a.replayed = std::make_shared<const recording>(was->order);
     drawn_order other(order.seed() + 1);
-    const auto is = finish(a, other, [&](const assembled_run& run) {
+    const finished_run is = finish(replay_of(small_run(), was.order), other, [&](const assembled_run& run) {
       deliver(other, other.below(150));
       if (order.seed() % 2 == 0)
         send_anonymously(run.coordinator_actor, stop_training{"enough"});
       else
         kill(run.devices[other.below(3)]);
     });
-    ASSERT_TRUE(is);
-    EXPECT_TRUE(is->report.ledger.balances()) << to_string(is->report.ledger);
+    EXPECT_TRUE(is.report.ledger.balances()) << to_string(is.report.ledger);
   }
 }
 
 TEST_P(ReplayOfOrderedUpdates, IsOfARunThatOtherOrdersWouldChange) {
-  const auto first = finish(small_run(), 0);
-  ASSERT_TRUE(first);
+  const finished_run first = finish(small_run(), 0);
   for (const drawn_order& order : drawn_orders(20))
-    if (finish(small_run(), order.seed())->weights != first->weights) return;
+    if (finish(small_run(), order.seed()).weights != first.weights) return;
   FAIL() << "twenty orders, the same weights";
 }
 
@@ -280,24 +258,18 @@ TEST_P(KilledRecording, IsRepeatedAsFarAsItGoes) {
   const drawn_orders tried(40);
   std::size_t repeated = 0;
   for (drawn_order& order : tried) {
-    const auto was = finish(a, order.seed());
-    ASSERT_TRUE(was);
-    const recording cut = repeatable_part(killed(was->order, order), terms_of(a));
+    const finished_run was = finish(a, order.seed());
+    const recording cut = repeatable_part(killed(was.order, order), terms_of(a));
     EXPECT_TRUE(cut.killed);
-    expect_begins_like(cut, was->order);
+    expect_begins_like(cut, was.order);
     repeated +=
         static_cast<std::size_t>(std::ranges::count(cut.entries[0], kind::gradient, &order_entry::what));
 
-    assembly again = a;
-    again.replayed = std::make_shared<const recording>(cut);
-    const auto first = finish(again, order.seed() + 100);
-    ASSERT_TRUE(first);
-    EXPECT_EQ(first->report.ended, "completed");
-    EXPECT_TRUE(first->report.ledger.balances()) << to_string(first->report.ledger);
-    const auto second = finish(again, order.seed() + 200);
-    ASSERT_TRUE(second);
-    expect_same(*first, *second);
-    expect_same_order(cut, first->order);
+    const finished_run first = finish(replay_of(a, cut), order.seed() + 100);
+    EXPECT_EQ(first.report.ended, "completed");
+    EXPECT_TRUE(first.report.ledger.balances()) << to_string(first.report.ledger);
+    expect_same(first, finish(replay_of(a, cut), order.seed() + 200));
+    expect_same_order(cut, first.order);
   }
   EXPECT_GT(repeated, 0U) << "no recording was killed late enough for a gradient to be in it";
 }
@@ -305,15 +277,10 @@ TEST_P(KilledRecording, IsRepeatedAsFarAsItGoes) {
 TEST_P(KilledRecording, IsRepeatedToTheEndIfAllOfItIsThere) {
   const assembly a = testing::treated(GetParam());
   for (drawn_order& order : drawn_orders(20)) {
-    const auto was = finish(a, order.seed());
-    ASSERT_TRUE(was);
-    assembly again = a;
-    again.replayed = std::make_shared<const recording>(repeatable_part(killed(was->order), terms_of(a)));
-    const auto is = finish(again, order.seed() + 100);
-    ASSERT_TRUE(is);
-    if (a.local_steps == 0) {
-      EXPECT_EQ(was->weights, is->weights);
-    }
+    const finished_run was = finish(a, order.seed());
+    const assembly again = replay_of(a, repeatable_part(killed(was.order), terms_of(a)));
+    const finished_run is = finish(again, order.seed() + 100);
+    EXPECT_TRUE(a.local_steps > 0 || is.weights == was.weights);
   }
 }
 
@@ -483,10 +450,8 @@ class ForgedRecording : public RecordedRun {
 protected:
   static std::vector<assembly> runs() {
     std::vector<assembly> all;
-    for (const char* policy : {"async", "sync", "ssp:1", "backup:1", "k-async:2", "async, sync@4, ssp:1@8"}) {
-      assembly a{.policy = policy};
-      all.push_back(a);
-    }
+    for (const char* policy : {"async", "sync", "ssp:1", "backup:1", "k-async:2", "async, sync@4, ssp:1@8"})
+      all.push_back({.policy = policy});
     all[0].local_steps = 2;
     all.emplace_back();
     return all;
@@ -536,7 +501,7 @@ protected:
 TEST_F(ForgedRecording, IsRefusedInOneLineOrRepeatedToAnEnd) {
   const std::vector<assembly> all = runs();
   std::vector<recording> recorded;
-  for (std::size_t i = 0; i < all.size(); ++i) recorded.push_back(finish(all[i], i)->order);
+  for (std::size_t i = 0; i < all.size(); ++i) recorded.push_back(finish(all[i], i).order);
   for (const std::uint64_t seed : forged_files()) {
     SCOPED_TRACE("file " + std::to_string(seed));
     forger change(seed);

@@ -17,14 +17,8 @@ class ResumedRuns : public RecordedRun {
 protected:
   static constexpr std::uint64_t orders = 40, least = 4; ///< each takes many runs
 
-  std::optional<kept_result> run(const assembly& a, drawn_order& order) {
+  kept_result run(const assembly& a, drawn_order& order) {
     return finish_keeping(a, order, [&] { deliver(order); });
-  }
-
-  static std::uint64_t steps_of(const kept_result& r) {
-    std::uint64_t steps = 0;
-    for (const worker_report& w : r.outcome.workers) steps += w.steps;
-    return steps;
   }
 
   /// Keeps checkpoints every few batches, and goes on from each of them.
@@ -37,19 +31,17 @@ protected:
       return run(x, order);
     };
     go_on_from_each(2, a, play, [&](const kept_result& was, const kept_result& is) {
-      EXPECT_EQ(steps_of(was), a.batches);
+      EXPECT_EQ(was.report.steps, a.batches);
       check(was, is);
     });
   }
   /// The same of a replay of `a`, which repeats every weight that was read, so it goes on with the same bits.
-  void resume_replay_from_each(assembly a, std::uint64_t seed) {
-    const auto recorded = finish(a, seed);
-    ASSERT_TRUE(recorded);
-    a.replayed = std::make_shared<const recording>(recorded->order);
-    resume_from_each(a, seed, [&](const kept_result& was, const kept_result& is) {
+  void resume_replay_from_each(const assembly& a, std::uint64_t seed) {
+    const testing::finished_run recorded = finish(a, seed);
+    resume_from_each(replay_of(a, recorded.order), seed, [&](const kept_result& was, const kept_result& is) {
       expect_same_bits(was.weights, is.weights);
-      EXPECT_EQ(is.report.ledger, recorded->report.ledger);
-      EXPECT_EQ(is.report.staleness.buckets(), recorded->report.staleness.buckets());
+      EXPECT_EQ(is.report.ledger, recorded.report.ledger);
+      EXPECT_EQ(is.report.staleness.buckets(), recorded.report.staleness.buckets());
     });
   }
 
@@ -61,20 +53,23 @@ protected:
   }
 };
 
-/// Runs whose bits do not depend on the order of messages.
+/// The run of a case whose bits do not depend on the order of messages.
+assembly ordered(const treated_run& t, std::uint32_t shards) {
+  assembly a = testing::treated(t);
+  a.workers = std::string_view(t.policy) == "sync" ? 3 : 1;
+  a.shards = shards;
+  return a;
+}
 class ExactlyResumed : public ResumedRuns, public ::testing::WithParamInterface<treated_run> {};
 
 TEST_P(ExactlyResumed, ComesToTheSameWeights) {
   for (const std::uint32_t shards : {1U, 3U})
-    for (drawn_order& order : drawn_orders(orders, least)) {
-      assembly a = testing::treated(GetParam());
-      a.workers = std::string(GetParam().policy) == "sync" ? 3 : 1;
-      a.shards = shards;
-      resume_from_each(a, order.seed(), [](const kept_result& was, const kept_result& is) {
-        expect_same(was, is);
-        EXPECT_EQ(was.report.staleness.buckets(), is.report.staleness.buckets());
-      });
-    }
+    for (const drawn_order& order : drawn_orders(orders, least))
+      resume_from_each(ordered(GetParam(), shards), order.seed(),
+                       [](const kept_result& was, const kept_result& is) {
+                         expect_same(was, is);
+                         EXPECT_EQ(was.report.staleness.buckets(), is.report.staleness.buckets());
+                       });
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -102,22 +97,17 @@ TEST_P(MadeLonger, ComesToTheWeightsOfALongRun) {
     for (const std::uint64_t half : {12U, 13U}) // 13: the last round of sync, and of local steps, has begun
       for (drawn_order& order : drawn_orders(orders / 4, least)) {
         SCOPED_TRACE(std::to_string(half) + " of 24 batches");
-        assembly a = testing::treated(GetParam());
-        a.workers = std::string(GetParam().policy) == "sync" ? 3 : 1;
-        a.shards = shards;
+        assembly a = ordered(GetParam(), shards);
         a.batches = 24;
-        const auto was = run(a, order);
-        ASSERT_TRUE(was);
+        const kept_result was = run(a, order);
         a.batches = half;
         a.checkpoint_every = order.seed() % 2 == 0 ? 5 : 0;
-        const auto first = run(a, order);
-        ASSERT_TRUE(first && !first->checkpoints.empty());
-        EXPECT_EQ(first->checkpoints.back()->path(), "checkpoint of step " + std::to_string(half));
+        const kept_result first = run(a, order);
+        ASSERT_FALSE(first.checkpoints.empty());
+        EXPECT_EQ(first.checkpoints.back()->path(), "checkpoint of step " + std::to_string(half));
         a.batches = 24;
-        a.resume = first->checkpoints.back();
-        const auto is = run(a, order);
-        ASSERT_TRUE(is);
-        expect_same(*was, *is);
+        a.resume = first.checkpoints.back();
+        expect_same(was, run(a, order));
       }
 }
 
@@ -148,7 +138,7 @@ TEST_P(Resumed, TrainsEachBatchOnce) {
     for (drawn_order& order : drawn_orders(orders, least)) {
       assembly a{.policy = GetParam(), .shards = shards};
       resume_from_each(a, order.seed(), [&](const kept_result& was, const kept_result& is) {
-        EXPECT_EQ(steps_of(is), a.batches);
+        EXPECT_EQ(is.report.steps, a.batches);
         EXPECT_EQ(is.report.samples, was.report.samples);
         EXPECT_EQ(is.report.ledger.produced, a.batches);
         EXPECT_EQ(is.outcome.how, run_outcome::ending::completed);
@@ -156,12 +146,7 @@ TEST_P(Resumed, TrainsEachBatchOnce) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Resumed,
-                         ::testing::Values("async", "sync", "ssp:1", "dssp:0,2", "backup:1", "k-async:2",
-                                           "k-batch-async:2", "k-batch-sync:2", "rennala:2", "ringmaster:2",
-                                           "malenia:4", "ringleader", "async, sync@5, async@9",
-                                           "sync, ssp:1@6"),
-                         testing::name_of_policy);
+INSTANTIATE_TEST_SUITE_P(All, Resumed, ::testing::ValuesIn(testing::kept_policies), testing::name_of_policy);
 
 /// Every batch is trained and every worker has left while the first checkpoint is still being written.
 TEST_P(Resumed, WaitsForNoCheckpointThatIsBeingWritten) {
@@ -200,10 +185,8 @@ TEST_P(Resumed, WaitsForNoCheckpointThatIsBeingWritten) {
 
 TEST_P(Resumed, ReplaysGoOnBitForBit) {
   for (const std::uint32_t shards : {1U, 3U})
-    for (drawn_order& order : drawn_orders(orders / 2, least)) {
-      assembly a{.policy = GetParam(), .shards = shards};
-      resume_replay_from_each(a, order.seed());
-    }
+    for (const drawn_order& order : drawn_orders(orders / 2, least))
+      resume_replay_from_each({.policy = GetParam(), .shards = shards}, order.seed());
 }
 
 TEST_F(ResumedRuns, ReplayOfEveryCureAndLocalStepsGoesOn) {

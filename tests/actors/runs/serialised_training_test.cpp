@@ -54,9 +54,8 @@ void expect_same_weights(const model_function& model, const std::shared_ptr<cons
   EXPECT_EQ(there.test_accuracy, here.test_accuracy);
 }
 
-training_options short_run(std::uint32_t workers) {
-  training_options o = options_for("sync", workers, {.epochs = 1});
-  return o;
+training_options short_run(std::uint32_t workers, std::uint64_t seed = 3) {
+  return options_for("sync", workers, {.epochs = 1, .seed = seed});
 }
 
 TEST(SerialisedTraining, EndsWithTheSameWeightsForEveryModel) {
@@ -79,23 +78,15 @@ TEST(SerialisedTraining, EndsWithTheSameWeightsForEveryModel) {
 }
 
 TEST(SerialisedTraining, EndsWithTheSameWeightsOverSeveralDevices) {
-  training_options o = options_for("sync", 2);
-  o.workers = 1;
   const model_function mlp = *built_in_model("mlp:hidden=9x7");
-  {
-    SCOPED_TRACE("replicated");
-    expect_same_weights(replicated(mlp), small_data(), o);
+  const std::tuple<const char*, model_function, training_options> all[]{
+      {"replicated", replicated(mlp), options_for("sync", 2, {.workers = 1})},
+      {"pipelined", pipelined(mlp), options_for("sync", 2, {.workers = 1, .micro_batches = 3})},
+      {"two workers of two devices each", pipelined(mlp), options_for("sync", 4, {.workers = 2})}};
+  for (const auto& [what, model, o] : all) {
+    SCOPED_TRACE(what);
+    expect_same_weights(model, small_data(), o);
   }
-  o.micro_batches = 3;
-  {
-    SCOPED_TRACE("pipelined");
-    expect_same_weights(pipelined(mlp), small_data(), o);
-  }
-  SCOPED_TRACE("two workers of two devices each");
-  o.micro_batches = 1;
-  o.devices = testing::cores(4);
-  o.workers = 2;
-  expect_same_weights(pipelined(mlp), small_data(), o);
 }
 
 TEST(SerialisedTraining, EndsWithTheSameWeightsIfWorkersBuildDifferentGraphs) {
@@ -170,9 +161,7 @@ TEST(SerialisedTraining, NamesTheBatchThatNoGraphWasBuiltFor) {
   train(asked.passing_on(of_cubes), small_data(), short_run(1));
   operation_registry known;
   known.add<cube_operation>();
-  training_options o = short_run(1);
-  o.seed = 77;
-  EXPECT_THAT([&] { train(model_of(read_model(asked.bytes()), known), small_data(), o); },
+  EXPECT_THAT([&] { train(model_of(read_model(asked.bytes()), known), small_data(), short_run(1, 77)); },
               ThrowsMessage<graph_error>(
                   HasSubstr("no graph of it was built for seed 77; the nearest was built for seed 3")));
 }

@@ -6,9 +6,10 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 
 // Whole runs of a small model, on an actor system with threads.
 
@@ -27,9 +28,12 @@ inline std::vector<device> cores(std::uint32_t workers) {
 struct small_options {
   std::string optimizer = "momentum";
   std::optional<double> rate = 0.05; ///< none: that of the rule
+  double clip_norm = 0;
   std::string cure = "none";
   std::uint64_t local_steps = 0;
+  std::uint32_t workers = 0; ///< 0: one on each device
   std::size_t micro_batches = 1;
+  product_precision precision = product_precision::float32;
   std::size_t batch = 8;
   std::uint64_t epochs = 4, steps = 0;
   std::uint32_t shards = 1;
@@ -38,10 +42,12 @@ struct small_options {
   std::string stop_when{};
   std::uint64_t patience = 0;
   kept_weights keep = kept_weights::last;
+  bool weights_there = false; ///< of gpu_options(): the weights lie on the GPU as well
 };
 
-inline training_options options_for(std::string policy, std::uint32_t workers, const small_options& s = {}) {
-  training_options o{.devices = cores(workers),
+inline training_options options_for(std::string policy, std::uint32_t devices, const small_options& s = {}) {
+  training_options o{.devices = cores(devices),
+                     .workers = s.workers,
                      .micro_batches = s.micro_batches,
                      .policy = std::move(policy),
                      .cure = s.cure,
@@ -58,7 +64,9 @@ inline training_options options_for(std::string policy, std::uint32_t workers, c
                      .stop_when = s.stop_when,
                      .patience = s.patience,
                      .keep = s.keep};
+  o.precision = s.precision;
   if (s.rate) o.optimizer.learning_rate = s.rate;
+  o.optimizer.clip_norm = s.clip_norm;
   return o;
 }
 
@@ -85,6 +93,23 @@ inline training_report completed(const model_function& model, std::shared_ptr<co
 inline training_report completed(const training_options& o,
                                  std::shared_ptr<const data_split> data = small_data()) {
   return completed(small_model(), std::move(data), o);
+}
+
+/// A run that ends in this way, for that reason, and with books that balance.
+template <class Why>
+training_report expect_ended(const char* how, const Why& why, training_report r) {
+  EXPECT_EQ(r.ended, how);
+  EXPECT_THAT(r.why, why);
+  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  return r;
+}
+
+/// Stops a run at its event of this kind and number.
+template <class Event>
+void stop_at(training& run, int number, const char* why) {
+  run.observe([&run, why, left = std::make_shared<std::atomic<int>>(number)](const run_event& e) {
+    if (std::holds_alternative<Event>(e) && --*left == 0) run.stop(why);
+  });
 }
 
 /// The weights with which a run completes.

@@ -21,32 +21,20 @@ constexpr std::uint64_t orders = 500; // scripts/endurance tries 700
 
 class Spanning : public testing::DrawnRuns {
 protected:
-  assembly of_stages(const std::string& policy, std::uint32_t workers, std::uint32_t devices_each) const {
-    assembly a{.policy = policy, .workers = workers, .devices_each = devices_each};
-    a.micro_batches = 3; // of a batch of 4: sizes 2, 1, 1
-    return a;
+  /// With micro-batches of 2, 1 and 1 of the 4 samples of a batch.
+  static assembly of_stages(const std::string& policy, std::uint32_t workers, std::uint32_t devices_each) {
+    return {.policy = policy, .workers = workers, .devices_each = devices_each, .micro_batches = 3};
   }
 };
 
 TEST_F(Spanning, GivesTheSameWeightsInEveryOrderOfMessages) {
   for (const std::uint32_t devices : {2U, 3U}) {
-    std::optional<std::vector<float>> first;
-    for (drawn_order& order : drawn_orders(orders)) {
-      const assembled_run run = assemble(of_stages("sync", 2, devices));
-      deliver(order);
-      ASSERT_EQ(run.times_ended(), 1U);
-      ASSERT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-      expect_balanced(run);
-      if (!first) first = run.weights();
-      ASSERT_EQ(run.weights(), *first);
-    }
-    ASSERT_TRUE(first);
-    drawn_order some_order(0);
-    testing::assembly in_one = of_stages("sync", 2, 1);
+    const std::vector<float> first = drawn_weights(of_stages("sync", 2, devices));
+    for (const drawn_order& order : drawn_orders(orders))
+      ASSERT_EQ(drawn_weights(of_stages("sync", 2, devices), order), first);
+    assembly in_one = of_stages("sync", 2, 1);
     in_one.micro_batches = 1;
-    const assembled_run whole = assemble(in_one);
-    deliver(some_order);
-    EXPECT_THAT(*first, Pointwise(FloatNear(1e-5F), whole.weights())) << devices << " devices a worker";
+    EXPECT_THAT(first, Pointwise(FloatNear(1e-5F), drawn_weights(in_one))) << devices << " devices a worker";
   }
 }
 
@@ -68,23 +56,12 @@ TEST_F(Spanning, LearnsTheSameWhetherShardsOrStagesAddUp) {
     assembly a = of_stages("async", 1, 2);
     a.replicated = true;
     a.micro_batches = micro_batches;
-    drawn_order some_order(0);
-    const assembled_run whole = assemble(a);
-    deliver(some_order);
+    const std::vector<float> whole = drawn_weights(a);
     a.sums_apart = true;
-    std::optional<std::vector<float>> first;
-    for (drawn_order& order : drawn_orders(orders / 10)) {
-      const assembled_run apart = assemble(a);
-      deliver(order);
-      ASSERT_EQ(apart.outcome().how, run_outcome::ending::completed) << apart.outcome().why;
-      if (!first) first = apart.weights();
-      ASSERT_EQ(apart.weights(), *first);
-    }
-    ASSERT_TRUE(first);
-    if (micro_batches == 1)
-      EXPECT_EQ(*first, whole.weights());
-    else // micro-batches are added up before devices are, not after
-      EXPECT_THAT(*first, Pointwise(FloatNear(1e-5F), whole.weights()));
+    const std::vector<float> first = drawn_weights(a);
+    for (const drawn_order& order : drawn_orders(orders / 10)) ASSERT_EQ(drawn_weights(a, order), first);
+    // Several micro-batches are added up before devices are, not after.
+    EXPECT_THAT(first, Pointwise(FloatNear(micro_batches == 1 ? 0 : 1e-5F), whole));
   }
 }
 
@@ -141,9 +118,8 @@ protected:
   static training_options options_for(const std::string& policy, std::uint32_t workers,
                                       testing::small_options s = {.batch = 12}) {
     s.seed = 1;
-    training_options o = testing::options_for(policy, 2 * workers, s);
-    o.workers = workers;
-    return o;
+    s.workers = workers;
+    return testing::options_for(policy, 2 * workers, s);
   }
   /// A run of one worker of one device.
   static training_options one_device(const std::string& policy = "async") {
@@ -190,9 +166,9 @@ TEST_F(SpanningThreads, SumsMicroBatchesOfTwoSizesWhateverTheirBestCutsAre) {
     return build_classifier(
         g, {dense_layer{8, activation::relu}, dense_layer{10, activation::relu}, dense_layer{}}, r);
   };
-  training_options one = one_device(), o = options_for("async", 1);
-  one.batch = o.batch = 9;
-  o.micro_batches = 2;
+  training_options one = one_device();
+  one.batch = 9;
+  const training_options o = options_for("async", 1, {.micro_batches = 2, .batch = 9});
   expect_close(weights_of(pipelined(narrow), o, data), weights_of(narrow, one, data));
 }
 
@@ -204,10 +180,9 @@ TEST_F(SpanningThreads, RefusesMicroBatchesThatAreDealtOutDifferently) {
     const value y = dense(x, 3, "layer");
     return model_outputs{y, cross_entropy(y, labels)};
   };
-  training_options o = options_for("async", 1, {.micro_batches = 2, .batch = 5});
-  const training_report r = train(by_size, small_data(), o);
-  EXPECT_EQ(r.ended, "failed");
-  EXPECT_THAT(r.why, HasSubstr("placed differently"));
+  testing::expect_ended(
+      "failed", HasSubstr("placed differently"),
+      train(by_size, small_data(), options_for("async", 1, {.micro_batches = 2, .batch = 5})));
 }
 
 TEST_F(SpanningThreads, TrainsSparseRowsInAPipeline) {
@@ -234,13 +209,14 @@ TEST_F(SpanningThreads, AveragesOverReplicasOfAPipelineAsOverOneBatch) {
 }
 
 TEST_F(SpanningThreads, TakesLocalStepsClippingAndSamplesLikeAnyWorker) {
-  training_options o = options_for("async", 2, {.micro_batches = 2, .batch = 12});
-  o.optimizer.clip_norm = 0.5;
-  o.sample_gap = 3;
-  completed(pipelined(small_model()), small_data(), o);
-  o.sample_gap = 0;
-  o.local_steps = 3;
-  completed(pipelined(small_model()), small_data(), o);
+  for (const auto& [local_steps, sample_gap] : {std::pair(0U, 3U), {3U, 0U}})
+    completed(pipelined(small_model()), small_data(),
+              options_for("async", 2,
+                          {.clip_norm = 0.5,
+                           .local_steps = local_steps,
+                           .micro_batches = 2,
+                           .batch = 12,
+                           .sample_gap = sample_gap}));
 }
 
 TEST_F(SpanningThreads, RefusesWhatItsDevicesCannotDo) {

@@ -21,8 +21,8 @@ namespace {
 using messaging::actor_home;
 using ::testing::AllOf, ::testing::FloatNear, ::testing::HasSubstr, ::testing::IsEmpty, ::testing::Pointwise,
     ::testing::ThrowsMessage;
-using testing::completed, testing::endless, testing::expect_refused, testing::options_for,
-    testing::small_data, testing::small_model, testing::sparse_data, testing::trained;
+using testing::completed, testing::endless, testing::expect_ended, testing::expect_refused,
+    testing::options_for, testing::small_data, testing::small_model, testing::sparse_data, testing::trained;
 
 using namespace std::chrono_literals;
 
@@ -60,6 +60,11 @@ std::string trained_in_sequence(const training_options& o, const std::shared_ptr
   return sha256(std::as_bytes(std::span(weights)));
 }
 
+void train_on(training& run, std::uint64_t steps) {
+  const std::uint64_t end = run.progress().steps + steps;
+  while (run.progress().steps < end) run.wait_for(5ms);
+}
+
 class TrainingPolicy : public ::testing::TestWithParam<const char*> {
 protected:
   /// Whether the policy may discard a gradient.
@@ -72,22 +77,16 @@ protected:
 
 TEST_P(TrainingPolicy, BalancesTheLedgerAndTrainsEveryBatch) {
   for (const std::uint32_t shards : {1U, 2U}) {
-    training_options o = options_for(GetParam(), 2, {.shards = shards});
-    const training_report r = completed(o, small_data(1000));
+    const training_report r = completed(options_for(GetParam(), 2, {.shards = shards}), small_data(1000));
     EXPECT_EQ(r.steps, 500U);
     EXPECT_EQ(r.samples, 4000U);
     const std::uint64_t taken = r.ledger.applied + r.ledger.merged;
     EXPECT_EQ(taken + r.ledger.discarded_in_all(), 500U);
-    if (!drops()) {
-      EXPECT_EQ(taken, 500U);
-    }
-    if (shards == 1) {
-      EXPECT_EQ(r.staleness.total(), taken);
-    }
+    EXPECT_TRUE(drops() || taken == 500) << taken;
+    EXPECT_TRUE(shards > 1 || r.staleness.total() == taken) << r.staleness.total();
     EXPECT_EQ(r.parameters_sha256.size(), 64U);
-    EXPECT_EQ(r.policy, o.policy);
-    ASSERT_TRUE(r.test_accuracy);
-    EXPECT_GT(*r.test_accuracy, 0.7) << "a third is guessing";
+    EXPECT_EQ(r.policy, GetParam());
+    EXPECT_GT(r.test_accuracy.value(), 0.7) << "a third is guessing";
     EXPECT_TRUE(r.final_loss);
     EXPECT_GT(r.wall_seconds, 0);
   }
@@ -95,12 +94,9 @@ TEST_P(TrainingPolicy, BalancesTheLedgerAndTrainsEveryBatch) {
 
 TEST_P(TrainingPolicy, EndsInGoodOrderWhenItIsStopped) {
   training run(small_model(), small_data(), endless(GetParam(), 2, {.shards = 2}));
-  while (run.progress().steps == 0) run.wait_for(5ms);
+  train_on(run, 1);
   run.stop("enough");
-  const training_report r = run.report();
-  EXPECT_EQ(r.ended, "stopped");
-  EXPECT_EQ(r.why, "enough");
-  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  const training_report r = expect_ended("stopped", "enough", run.report());
   EXPECT_EQ(r.ledger.lost, 0U) << "what was begun is taken";
   EXPECT_GT(r.steps, 0U);
 }
@@ -108,17 +104,15 @@ TEST_P(TrainingPolicy, EndsInGoodOrderWhenItIsStopped) {
 TEST_P(TrainingPolicy, SaysWhyWhenTheLossDiverges) {
   training_options o = options_for(GetParam(), 2, {.optimizer = "sgd", .rate = 1e30});
   o.optimizer.l2 = 1e30; // the first step throws every weight out of range
-  const training_report r = trained(o);
-  EXPECT_EQ(r.ended, "diverged");
-  EXPECT_THAT(r.why, AllOf(HasSubstr("worker"), HasSubstr("step"), HasSubstr("loss")));
-  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
+  const training_report r =
+      expect_ended("diverged", AllOf(HasSubstr("worker"), HasSubstr("step"), HasSubstr("loss")), trained(o));
   EXPECT_GE(r.ledger.discarded.at("not finite"), 1U);
   EXPECT_FALSE(r.test_accuracy);
 }
 
 TEST_P(TrainingPolicy, ReturnsFromTheDestructorOfARunInProgress) {
   training run(small_model(), small_data(), endless(GetParam()));
-  while (run.progress().steps == 0) run.wait_for(5ms);
+  train_on(run, 1);
 }
 
 TEST_P(TrainingPolicy, RunsMoreWorkersThanThreads) {
@@ -126,7 +120,7 @@ TEST_P(TrainingPolicy, RunsMoreWorkersThanThreads) {
 }
 
 TEST_P(TrainingPolicy, TrainsASparseModel) {
-  training_options o =
+  const training_options o =
       options_for(GetParam(), 2, {.optimizer = "adagrad", .rate = {}, .epochs = 20, .shards = 2});
   EXPECT_GT(completed(o, sparse_data(200)).test_accuracy.value(), 0.6);
 }
@@ -178,14 +172,8 @@ TEST(Training, MakesTheSameWeightsTwiceIfWorkersKeepInStep) {
 }
 
 TEST(Training, MakesOfTwoWorkersInStepWhatOneMakesOfBatchesTwiceAsLarge) {
-  const auto data = small_data(400);
-  training_options two = options_for("sync", 2);
-  two.epochs = 2;
-  training_options one = options_for("sync", 1);
-  one.batch = 16;
-  one.epochs = 2;
-  training in_step(small_model(), data, two);
-  training alone(small_model(), data, one);
+  training in_step(small_model(), small_data(400), options_for("sync", 2, {.epochs = 2}));
+  training alone(small_model(), small_data(400), options_for("sync", 1, {.batch = 16, .epochs = 2}));
   EXPECT_THAT(in_step.parameters(), Pointwise(FloatNear(1e-5F), alone.parameters()));
   EXPECT_EQ(in_step.report().steps, 100U);
   EXPECT_EQ(alone.report().steps, 50U);
@@ -214,9 +202,8 @@ TEST(Training, ConservesStalenessOnRealThreads) {
 
 TEST(Training, LeavesTheAccuracyOutIfTheTestIsEnded) {
   training run(small_model(), small_data(), options_for("async", 1));
-  const training_report r = run.report([] { return true; });
-  EXPECT_EQ(r.ended, "completed");
-  EXPECT_EQ(r.why, "the test was ended early");
+  const training_report r =
+      expect_ended("completed", "the test was ended early", run.report([] { return true; }));
   EXPECT_FALSE(r.test_accuracy);
   EXPECT_EQ(r.parameters_sha256.size(), 64U);
 }
@@ -229,7 +216,7 @@ TEST(Training, HasAMeanStalenessOfAllOtherWorkers) {
   for (const std::uint32_t workers : {2U, 4U}) {
     training run(small_model(), small_data(),
                  endless("sync, async@" + std::to_string(workers), workers, {.shards = 2}));
-    while (run.progress().steps < 4000) run.wait_for(5ms);
+    train_on(run, 4000);
     run.stop("enough");
     const training_report r = run.report();
     ASSERT_EQ(r.switches.size(), 1U);
@@ -293,14 +280,12 @@ TEST(Training, SwitchesToHogwildAndBack) {
 
 // Alone, a worker makes the same steps whoever keeps the weights.
 TEST(Training, LosesNothingOnItsWayToHogwildAndBack) {
-  training_options plain = options_for("async", 1);
-  plain.optimizer = parse_optimizer("sgd");
-  const std::string expected = trained(plain).parameters_sha256;
+  const auto sgd = [](const char* policy, std::uint32_t shards) {
+    return trained(options_for(policy, 1, {.optimizer = "sgd", .rate = {}, .shards = shards}));
+  };
+  const std::string expected = sgd("async", 1).parameters_sha256;
   for (const char* policy : {"async, hogwild@5, sync@9", "hogwild, async@7", "sync, hogwild@8"}) {
-    training_options o = plain;
-    o.policy = policy;
-    o.shards = 2;
-    const training_report r = trained(o);
+    const training_report r = sgd(policy, 2);
     EXPECT_EQ(r.parameters_sha256, expected) << policy;
     EXPECT_EQ(r.updates, r.steps) << policy;
   }
@@ -311,9 +296,8 @@ TEST(Training, FollowsOneScheduleOnItsWayToHogwildAndBack) {
   for (const char* schedule :
        {"constant:warmup=8", "step:every=5,factor=0.5", "step:every=8,factor=0", "cosine:total=20"})
     for (const auto& data : {small_data(), sparse_data()}) {
-      training_options o = options_for("async", 1, {.optimizer = "sgd"});
+      training_options o = options_for("async", 1, {.optimizer = "sgd", .clip_norm = 0.5});
       o.optimizer.schedule = parse_schedule(schedule);
-      o.optimizer.clip_norm = 0.5;
       o.optimizer.l2 = 0.01;
       o.optimizer.weight_decay = 0.02;
       const std::string expected = trained(o, data).parameters_sha256;
@@ -340,24 +324,18 @@ TEST(Training, LearnsNoLongerThanItsScheduleLastsWithSeveralWorkers) {
   }
 }
 
-void train_on(training& run, std::uint64_t steps) {
-  const std::uint64_t end = run.progress().steps + steps;
-  while (run.progress().steps < end) run.wait_for(5ms);
-}
-
 TEST(Training, SwitchesARunInProgressWhenItIsAsked) {
   training run(small_model(), small_data(), endless("async"));
-  while (run.progress().steps == 0) run.wait_for(5ms);
+  train_on(run, 1);
   run.switch_policy("sync", "to see what happens");
   EXPECT_THROW(run.switch_policy("backup:2", ""), std::invalid_argument);
   EXPECT_THROW(run.switch_policy("hogwild", ""), std::invalid_argument);
   train_on(run, 1000);
   run.stop("enough");
-  const training_report r = run.report();
+  const training_report r = expect_ended("stopped", "enough", run.report());
   ASSERT_EQ(r.switches.size(), 1U);
   EXPECT_EQ(r.switches[0].why, "to see what happens");
   EXPECT_GT(r.ledger.merged, 0U);
-  EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
 }
 
 TEST(Training, StaysUnderThePolicyThatIsAskedForAgain) {
@@ -413,9 +391,8 @@ TEST(Training, RefusesADeviceThatIsNotThere) {
 /// Another process may have gone on in the folder while this one read the checkpoint.
 TEST(Training, RefusesToGoOnFromWhatIsNoLongerTheNewest) {
   const scratch_folder folder;
-  training_options o = options_for("async", 1);
+  training_options o = options_for("async", 1, {.steps = 5});
   o.checkpoints.folder = folder.path().string();
-  o.steps = 5;
   trained(o);
   o.steps = 10;
   o.resume = testing::newest_in(folder.path());
@@ -439,10 +416,10 @@ TEST(Training, SaysInItsReportWhichLabelTheLogitsDoNotHave) {
     const value loss = cross_entropy(dense(x, 2, "two"), labels);
     return model_outputs{dense(x, r.classes, "answers"), loss};
   };
-  const training_report r = train(model, small_data(), options_for("async", 1));
-  EXPECT_EQ(r.ended, "failed");
-  EXPECT_THAT(r.why, ::testing::HasSubstr("training_test.cpp:" + line +
-                                          ": cross_entropy: label 2, but the logits have 2 classes"));
+  expect_ended(
+      "failed",
+      HasSubstr("training_test.cpp:" + line + ": cross_entropy: label 2, but the logits have 2 classes"),
+      train(model, small_data(), options_for("async", 1)));
 }
 
 /// Whichever time it is built: for a check, for the layout, or for a worker when others already live.
@@ -497,20 +474,17 @@ TEST_F(StartedTraining, BeginsWithTheGivenWeightsUnderEveryPolicy) {
   for (const saved_weights::variable& v : start->variables)
     expected.insert(expected.end(), v.values.values().begin(), v.values.values().end());
   for (const char* policy : {"async", "sync", "hogwild", "hogwild, sync@2"})
-    for (const std::uint32_t shards : {1U, 3U}) {
-      training_options o = options_for(policy, 2, {.optimizer = "sgd", .shards = shards});
-      EXPECT_EQ(ended_with(o), expected) << policy << " with " << shards << " shards";
-    }
-  training_options local = options_for("async", 2, {.optimizer = "sgd"});
-  local.local_steps = 2;
+    for (const std::uint32_t shards : {1U, 3U})
+      EXPECT_EQ(ended_with(options_for(policy, 2, {.optimizer = "sgd", .shards = shards})), expected)
+          << policy << " with " << shards << " shards";
+  const training_options local = options_for("async", 2, {.optimizer = "sgd", .local_steps = 2});
   EXPECT_THAT(ended_with(local), Pointwise(FloatNear(1e-6F), expected)) << "differences are rounded";
 }
 
 TEST_F(StartedTraining, LearnsOnFromWhereTheOtherRunEnded) {
-  const auto start = trained_weights();
   training_options o = options_for("async", 1, {.steps = 6});
   const double from_scratch = trained(o).final_loss.value();
-  o.start = start;
+  o.start = trained_weights();
   EXPECT_LT(trained(o).final_loss.value(), 0.8 * from_scratch);
 }
 

@@ -22,6 +22,10 @@ using ::testing::FloatNear, ::testing::HasSubstr, ::testing::Pointwise, ::testin
 
 constexpr std::uint64_t cured_orders = 500;
 
+void expect_near(const std::vector<float>& found, const std::vector<float>& expected) {
+  EXPECT_THAT(found, Pointwise(FloatNear(1e-5F), expected));
+}
+
 class TreatedRun : public testing::DrawnRuns, public ::testing::WithParamInterface<testing::treated_run> {
 protected:
   static void expect_all_trained(const assembled_run& run) {
@@ -30,10 +34,8 @@ protected:
     const training_report report = report_of(run.outcome());
     EXPECT_EQ(report.steps, 12U);
     EXPECT_EQ(report.samples, 48U);
-    if (GetParam().local_steps == 0)
-      EXPECT_EQ(report.ledger.produced, 12U);
-    else
-      EXPECT_LE(report.ledger.produced, 12U);
+    EXPECT_LE(report.ledger.produced, 12U);
+    EXPECT_TRUE(GetParam().local_steps > 0 || report.ledger.produced == 12);
     for (const float w : run.weights()) ASSERT_TRUE(std::isfinite(w));
   }
 };
@@ -61,24 +63,14 @@ TEST_P(TreatedRun, DoesNotSeeOnHowManyDevicesAWorkerComputes) {
   assembly a = treated(GetParam());
   a.policy = "async";
   a.workers = 1;
-  drawn_order order(0);
-  const assembled_run one = assemble(a);
-  deliver(order);
+  const std::vector<float> on_one = drawn_weights(a);
   a.devices_each = 2;
   a.micro_batches = 3;
-  const assembled_run two = assemble(a);
-  deliver(order);
-  ASSERT_EQ(two.times_ended(), 1U);
-  ASSERT_EQ(two.outcome().how, run_outcome::ending::completed) << two.outcome().why;
-  EXPECT_THAT(two.weights(), Pointwise(FloatNear(1e-5F), one.weights()));
+  expect_near(drawn_weights(a), on_one);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryCure, TreatedRun, ::testing::ValuesIn(testing::treated_runs),
                          testing::name_of_treated);
-
-void expect_near(const std::vector<float>& found, const std::vector<float>& expected) {
-  EXPECT_THAT(found, Pointwise(FloatNear(1e-5F), expected));
-}
 
 /// A third is guessing. Of the final weights: the last loss of a worker may be an early one, where the other
 /// takes most batches.
@@ -87,8 +79,7 @@ constexpr double learned = 0.6;
 // The mean of what SGD moves each worker is what the mean gradient moves all of them.
 TEST(LocalTraining, OfOneStepIsSynchronousSgd) {
   for (const std::uint32_t shards : {1U, 3U}) {
-    training_options plain = options_for("sync", 2, {.optimizer = "sgd"});
-    plain.shards = shards;
+    const training_options plain = options_for("sync", 2, {.optimizer = "sgd", .shards = shards});
     training_options local = plain;
     local.local_steps = 1;
     expect_near(weights_of(local), weights_of(plain));
@@ -97,8 +88,7 @@ TEST(LocalTraining, OfOneStepIsSynchronousSgd) {
 
 TEST(LocalTraining, OfOneWorkerIsSequentialWhateverTheNumberOfSteps) {
   for (const char* optimizer : {"sgd", "momentum", "adam"}) {
-    training_options plain = options_for("async", 1);
-    plain.optimizer = parse_optimizer(optimizer);
+    const training_options plain = options_for("async", 1, {.optimizer = optimizer, .rate = {}});
     training_options local = plain;
     local.local_steps = 3;
     expect_near(weights_of(local), weights_of(plain));
@@ -106,7 +96,7 @@ TEST(LocalTraining, OfOneWorkerIsSequentialWhateverTheNumberOfSteps) {
 }
 
 TEST(LocalTraining, AveragesTheModelsOfAllWorkers) {
-  training_options o = options_for("sync", 2, {.optimizer = "sgd", .local_steps = 4, .epochs = 24});
+  const training_options o = options_for("sync", 2, {.optimizer = "sgd", .local_steps = 4, .epochs = 24});
   const training_report r = trained(o);
   EXPECT_EQ(r.local_steps, 4U);
   EXPECT_EQ(r.outer_optimizer, "sgd");
@@ -155,9 +145,8 @@ TEST(ElasticTraining, TakesTheGradientWhereTheExchangeBegins) {
 
 TEST(ElasticTraining, LearnsUnderABarrierAndAcrossSwitches) {
   for (const char* policy : {"sync", "async, sync@8, async@16"}) {
-    training_options o =
-        options_for(policy, 2, {.optimizer = "sgd", .cure = "easgd", .local_steps = 2, .epochs = 20});
-    const training_report r = completed(o);
+    const training_report r = completed(
+        options_for(policy, 2, {.optimizer = "sgd", .cure = "easgd", .local_steps = 2, .epochs = 20}));
     EXPECT_GT(*r.test_accuracy, learned) << policy;
     EXPECT_EQ(r.steps, 120U);
   }
