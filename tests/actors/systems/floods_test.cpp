@@ -267,11 +267,7 @@ public:
                               for_workers_elsewhere(flooded_run::setup(hosts).options, 1, 1), false,
                               folder_)),
         hosts_(hosts) {
-    remote::serve_options serve;
-    serve.listen = at;
-    serve.workers = 1;
-    serve.shard_hosts = hosts;
-    serve.network = network_;
+    const remote::serve_options serve{.listen = at, .shard_hosts = hosts, .network = network_};
     elsewhere_.emplace(serve, plan_, actors_->actors(),
                        [](const std::string&, const std::string&) { return remote::run_answer{"{}"}; });
     for (caf::actor* a : {&coordinator_, &feeder_, &tracker_, &shard_})
@@ -293,7 +289,6 @@ public:
     elsewhere_->begin({{shards, feeder_, tracker_, coordinator_}, {}, {}}, time_);
   }
   bool is_over() const override { return false; }
-
   /// The stand-in for the worker, or for the shard of the parameter host.
   caf::actor whom() const { return hosts_ > 0 ? (shards_.empty() ? nullptr : shards_[0]) : *wrote_; }
   /// As one of those that may say it.

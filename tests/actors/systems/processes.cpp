@@ -114,8 +114,6 @@ process::~process() {
   static_cast<void>(actors_.release());
 }
 
-void process::drain() { actors_->run(); }
-
 // ---- worker
 
 worker_process::worker_process(std::string name, const std::shared_ptr<wires>& all, worker_setup setup)
@@ -150,8 +148,6 @@ instant worker_process::next_wish() const {
   const bool waits_to_try = !ended_ && !incarnation_ && !is_frozen();
   return std::min(process::next_wish(), waits_to_try ? next_try_ : instant::max());
 }
-
-void worker_process::end(net::ending why) { ended_ = std::move(why); }
 
 void worker_process::leave() {
   leaves_ = true;
@@ -228,11 +224,8 @@ server_process::server_process(std::string name, const std::shared_ptr<wires>& a
       leave_recording(from->from->path(), from->history(), before->name);
     recorder_.emplace(actors_->actors(), o.record, recording_header_of(plan_), before, recorded_run{time_});
   }
-  remote::serve_options serve;
-  serve.listen = setup.address;
-  serve.workers = setup.workers;
-  serve.shard_hosts = setup.hosts;
-  serve.network = network_;
+  const remote::serve_options serve{
+      .listen = setup.address, .workers = setup.workers, .shard_hosts = setup.hosts, .network = network_};
   try {
     elsewhere_.emplace(serve, plan_, actors_->actors(),
                        [](const std::string&, const std::string&) { return remote::run_answer{"{}"}; });

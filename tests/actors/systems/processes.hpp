@@ -135,15 +135,12 @@ public:
       : network_(std::make_shared<process_network>(all)), time_(std::make_shared<wire_time>(all)),
         wires_(all), name_(std::move(name)), disturbed_(time_->now()) {}
   virtual ~process();
-  process(const process&) = delete;
-  process& operator=(const process&) = delete;
 
   const std::string& name() const noexcept { return name_; }
   /// Does what is to be done now. It never waits.
   virtual void look() = 0;
   /// Whether it has ended by itself.
   virtual bool is_over() const = 0;
-
   /// Delivers a message, drawn among those that could be next. False: there is none, or it stands still.
   bool deliver(std::mt19937_64& random);
   void let_pass(instant span);
@@ -177,7 +174,7 @@ public:
 
 protected:
   /// Delivers all that is under way, in the order of its coming.
-  void drain();
+  void drain() { actors_->run(); }
 
   std::unique_ptr<stepping_system> actors_ = std::make_unique<stepping_system>(true);
   std::shared_ptr<process_network> network_;
@@ -219,7 +216,7 @@ public:
 
 private:
   void begin(net::hello says, bool tries_once);
-  void end(net::ending why);
+  void end(net::ending why) { ended_ = std::move(why); }
 
   worker_setup setup_;
   remote::rejoin_plan plan_;

@@ -12,6 +12,7 @@
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -19,6 +20,15 @@
 #include <functional>
 #include <map>
 #include <random>
+
+/// Its count.
+template <class Rep, class Period>
+struct nlohmann::adl_serializer<std::chrono::duration<Rep, Period>> {
+  static void to_json(json& j, const std::chrono::duration<Rep, Period>& x) { j = x.count(); }
+  static void from_json(const json& j, std::chrono::duration<Rep, Period>& x) {
+    x = std::chrono::duration<Rep, Period>{j.get<Rep>()};
+  }
+};
 
 namespace mailgrad::systems {
 namespace {
@@ -287,7 +297,6 @@ private:
     if (by_number) setup.number = number % 1000; // a twin has one of 1000 or more here
     place = std::make_unique<worker_process>(fmt::format("worker {}", number), wires_, setup);
   }
-
   /// Whoever keeps processes alive starts it again. A server that is back is no more the one that workers
   /// know, so all are started anew.
   void restart_all(std::uint32_t workers) {
@@ -300,7 +309,6 @@ private:
     for (std::uint32_t h = 0; h < spec_.hosts; ++h) start(role::host, h);
     for (std::uint32_t r = 0; r < workers_here_; ++r) start(role::worker, r, random_() % 2 == 0);
   }
-
   /// The disk keeps what it had at that moment, and the process dies before it has done anything else that
   /// others could see.
   void arm_crash(const deed& d) {
@@ -381,7 +389,6 @@ private:
     if (d.what == kind::slow_disk) return server_->slow_disk_until(now() + instant{d.span});
     ask(d);
   }
-
   /// A process that stands still hears it later.
   void ask(const deed& d) {
     if (server_->is_frozen()) return plan_in(milliseconds{50}, [this, d] { act(d); });
@@ -397,7 +404,6 @@ private:
         if (one) some.push_back(one.get());
     return some;
   }
-
   /// Lets everything happen that can happen at this moment, in a drawn order.
   void settle() {
     std::vector<process*> some = all();
@@ -475,7 +481,6 @@ private:
     if (r.ended == "failed" && only_pauses_) breaks("a pause or a full disk ends no run", result_.ended);
     if (r.why.find("contradict") != std::string::npos) breaks("the books agree", r.why);
   }
-
   /// In one process, on one thread. Returns the digest of its last weights, or why it has none.
   alone train_alone(training_options o) const {
     o.record.clear();
@@ -498,7 +503,6 @@ private:
     return {weights ? sha256(std::as_bytes(std::span(*weights))) : "", outcome->why,
             outcome->how == run_outcome::ending::completed};
   }
-
   /// The most versions that a gradient may be old under any policy of the story; nothing: there is no limit.
   std::optional<std::uint64_t> most_stale() const {
     std::vector<std::string> policies{spec_.policy};
@@ -534,7 +538,6 @@ private:
       breaks("a recording replays", e.what());
     }
   }
-
   /// With one worker and under sync a run has the bits of one that is trained in one process, without
   /// interruption.
   void judge_bits() {
@@ -545,7 +548,6 @@ private:
       breaks("a run has the bits of an undisturbed one", fmt::format("{} ({})", result_.ended, a.why));
     result_.judged_bits = server()->plan().resumed ? played::bits::of_resumed : played::bits::of_undisturbed;
   }
-
   /// A run that has not trained all goes on from its last checkpoint in one process.
   void judge_resume() {
     const bool has_trained_all = server_ && server()->report() && server()->report()->ended == "completed";
@@ -563,7 +565,6 @@ private:
       breaks("a run goes on in one process", e.what());
     }
   }
-
   /// What is on the disk is whole, or has a name that says that it is not.
   void judge_disk() {
     if (result_.crashes == 0 && disk_faults_.refused == 0) return;
@@ -616,16 +617,13 @@ bool has_no_faults(const system_spec& s) {
   return s.duplicate + s.reorder + s.damage + s.truncate + s.garbage == 0;
 }
 
-std::string as_code(const system_spec& s) {
-  return fmt::format(
-      "{{.seed = {}, .policy = \"{}\", .cure = \"{}\", .workers = {}, .slots = {}, .shards = {}, "
-      ".hosts = {}, .local_steps = {}, .batches = {}, .delay = {}ms, .jitter = {}ms, .duplicate = {}, "
-      ".reorder = {}, .damage = {}, .truncate = {}, .garbage = {}, .rejoin = {}ms, "
-      ".when_alone = std::chrono::nanoseconds{{{}}}, .records = {}, .keeps = {}, .keeps_each = {}}}",
-      s.seed, s.policy, s.cure, s.workers, s.slots, s.shards, s.hosts, s.local_steps, s.batches,
-      s.delay.count(), s.jitter.count(), s.duplicate, s.reorder, s.damage, s.truncate, s.garbage,
-      s.rejoin.count(), s.when_alone.count(), s.records, s.keeps, s.keeps_each);
-}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(system_spec, seed, policy, cure, workers, slots, shards,
+                                                hosts, local_steps, batches, delay, jitter, duplicate,
+                                                reorder, damage, truncate, garbage, rejoin, when_alone,
+                                                records, keeps, keeps_each)
+
+std::string as_json(const system_spec& s) { return nlohmann::json(s).dump(); }
+system_spec system_of(const std::string& json) { return nlohmann::json::parse(json); }
 
 std::string as_code(const story& s) {
   std::string all = "{";

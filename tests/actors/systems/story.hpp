@@ -64,9 +64,11 @@ struct deed {
 
 using story = std::vector<deed>;
 
-/// Both as C++, to be pasted into a test.
-std::string as_code(const system_spec& s);
+/// A story as C++ and a system as JSON, to be pasted into a test. In JSON, times are counts of their units.
 std::string as_code(const story& s);
+std::string as_json(const system_spec& s);
+/// Those fields have their defaults which are not named.
+system_spec system_of(const std::string& json);
 
 /// What a seed stands for.
 system_spec drawn_system(std::uint64_t seed);
