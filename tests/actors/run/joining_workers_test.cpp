@@ -1,5 +1,5 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
+#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <mailgrad/actors/run/run_crew.hpp>

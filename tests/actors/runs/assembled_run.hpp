@@ -27,7 +27,6 @@ struct exchange_notes {
   bool left = false; ///< whether the worker has left
 };
 
-/// The options of an assembled run.
 struct assembly {
   std::string policy = "async";
   model_function model = small_model();
@@ -104,16 +103,11 @@ public:
   assembled_run(caf::actor_system& system, const assembly& a, const std::shared_ptr<const data_split>& data,
                 std::shared_ptr<const time_source> time);
   ~assembled_run();
-  assembled_run(const assembled_run&) = delete;
-  assembled_run& operator=(const assembled_run&) = delete;
-
   /// Spawns a worker that joins in mid-run, or comes back. It takes its place in `devices`.
   void add_worker(std::uint32_t worker, std::uint32_t incarnation);
-
   /// Ends every actor as a crash would. On a system with threads the caller must then wait until no actor
   /// lives. Otherwise two threads could release a handle at the same time.
   void kill_all() const;
-
   /// How often the coordinator has reported the end of the run.
   std::size_t times_ended() const {
     std::lock_guard guard(mutex_);
@@ -135,14 +129,12 @@ public:
   std::optional<std::uint64_t> written() const {
     return crew_->store() ? std::optional(crew_->store()->version()) : std::nullopt;
   }
-
   /// The weights in that block.
   std::vector<float> block() const {
     std::vector<float> flat(crew_->store()->size());
     crew_->store()->load(0, flat);
     return flat;
   }
-
   /// The weights at the end: of all shards, or in that block if there are none.
   std::vector<float> weights() const {
     if (outcome().shards.empty()) return block();

@@ -5,20 +5,13 @@
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 
-#include <gmock/gmock.h>
-
-#include <chrono>
 #include <limits>
 #include <stdexcept>
 
-// The weights of a run that did best in its tests, and runs that tests end.
-
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 using ::testing::AllOf, ::testing::ElementsAre, ::testing::HasSubstr;
-using testing::endless, testing::newest_in, testing::options_for, testing::small_data, testing::small_model,
-    testing::stop_at, testing::trained;
 
 std::shared_ptr<const data_split> with_validation() {
   auto data = std::make_shared<data_split>(*small_data());
@@ -105,7 +98,7 @@ TEST(BestWeightsOfRuns, DoNotChangeWhatIsTrainedNorItsReplay) {
   o.record = (folder.path() / "run.rec").string();
   const training_report r = trained(o, data);
   EXPECT_TRUE(r.enough);
-  const training_report again = trained(testing::replay_of(o), data);
+  const training_report again = trained(replay_of(o), data);
   EXPECT_EQ(again.parameters_sha256, r.parameters_sha256);
   EXPECT_EQ(again.steps, r.steps) << "a replay ends where the recording does";
   EXPECT_FALSE(again.best);
@@ -229,7 +222,7 @@ TEST(BestWeightsOfRuns, AreOfTheStepsThatCheckpointsCount) {
   o.resume = newest_in(folder.path());
   std::filesystem::remove(folder.path() / best_weights::file_name);
   for (const auto& [steps, file] : earlier_best_files(folder.path())) std::filesystem::remove(file);
-  o.devices = testing::cores(1);
+  o.devices = cores(1);
   o.epochs *= 2;
   const std::uint64_t before = steps_named_in(folder.path(), o.resume->path());
   trained(o, data);
@@ -243,9 +236,9 @@ TEST(BestWeightsOfRuns, AreOfTheStepsThatCheckpointsCount) {
 TEST(EarlyStopOfRuns, EndsEveryModeByACondition) {
   for (const char* policy : {"async", "sync", "ssp:1", "k-batch-async:2", "hogwild", "async, hogwild@20"}) {
     SCOPED_TRACE(policy);
-    const training_report r = testing::expect_ended(
-        "stopped", HasSubstr(", at least 60"),
-        trained(endless(policy, 2, {.metrics_every = {.steps = 1}, .stop_when = "steps>=60"})));
+    const training_report r =
+        expect_ended("stopped", HasSubstr(", at least 60"),
+                     trained(endless(policy, 2, {.metrics_every = {.steps = 1}, .stop_when = "steps>=60"})));
     EXPECT_TRUE(r.enough);
     EXPECT_GE(r.steps, 60U);
     EXPECT_FALSE(r.best) << "nobody asked for the best weights";
@@ -318,4 +311,4 @@ TEST(ObservedRuns, MayTakeCheckpointsAndHearOfThem) {
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

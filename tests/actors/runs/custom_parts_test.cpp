@@ -6,24 +6,16 @@
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 #include <mailgrad/tests/support/single_weight_rules.hpp>
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <mutex>
 #include <new>
-#include <stdexcept>
 
-// Whole runs with policies, rules and parameter actors of a user's own, on threads of their own.
-
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 using messaging::on, messaging::send, messaging::sender_of, messaging::spawn;
 using ::testing::AllOf, ::testing::HasSubstr;
-using testing::completed, testing::expect_ended, testing::expect_repeatable, testing::options_for,
-    testing::small_data, testing::small_model, testing::trained, testing::whole_variable_rules;
 
 // ---- a policy that has rounds
 
@@ -121,7 +113,7 @@ TEST(CustomRounds, GoOnFromACheckpoint) {
 
 // ---- rules that look at whole variables
 
-training_options whole_run(std::string_view rule, const std::string& policy, testing::small_options s = {}) {
+training_options whole_run(std::string_view rule, const std::string& policy, small_options s = {}) {
   s.optimizer = rule;
   s.shards = 3;
   return options_for(policy, 2, s);
@@ -153,15 +145,8 @@ TEST(RunOfWholeVariables, IsReplayedBitForBit) {
 TEST(RunOfWholeVariables, GoesOnFromACheckpointAsIfItHadNotEnded) {
   for (const std::string_view rule : whole_variable_rules()) {
     const scratch_folder folder;
-    training_options o = whole_run(rule, "sync");
-    const std::string whole = trained(o).parameters_sha256;
-    o.checkpoints = {.folder = folder.path().string(), .every_steps = 4};
-    o.steps = 12;
-    trained(o);
-    o.resume = testing::newest_in(folder.path());
-    o.checkpoints = {};
-    o.steps = 0;
-    EXPECT_EQ(trained(o).parameters_sha256, whole) << rule;
+    const training_options o = whole_run(rule, "sync");
+    EXPECT_EQ(trained(resumed(o, folder.path(), 4)).parameters_sha256, trained(o).parameters_sha256) << rule;
   }
 }
 
@@ -328,14 +313,13 @@ void expect_failed(const training_report& r) {
 }
 
 TEST_P(PlantedGradients, FailTheRunIfOneVanishes) { expect_failed(run_with<fault::loss>()); }
-
 TEST_P(PlantedGradients, FailTheRunIfOneCountsTwice) { expect_failed(run_with<fault::repeat>()); }
 
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, PlantedGradients,
                          ::testing::Values("async", "sync", "ssp:1", "dssp:0,2", "backup:1", "k-async:2",
                                            "k-batch-async:2", "k-batch-sync:2", "rennala:3", "ringmaster:2",
                                            "malenia:4", "ringleader", "sync, ssp:1@8, async@16"),
-                         testing::name_of_policy);
+                         name_of_policy);
 
 // ---- whatever ends a run early, its report says what it was and where
 
@@ -377,8 +361,7 @@ struct inflating_rule {
 };
 
 template <class Rule>
-training_options with_rule(const std::string& policy, std::uint32_t workers,
-                           const testing::small_options& s = {}) {
+training_options with_rule(const std::string& policy, std::uint32_t workers, const small_options& s = {}) {
   training_options o = options_for(policy, workers, s);
   o.optimizer.rule = make_custom_rule(rule_table<Rule>);
   return o;
@@ -425,7 +408,7 @@ TEST(TrainingFailures, NameTheWeightBesideTheLossThatItSpoiled) {
 
 TEST(TrainingFailures, EndARunAtOnceWhoseLossHasGrownToNonsense) {
   for (const std::uint32_t workers : {1U, 2U}) {
-    const training_options o = with_rule<inflating_rule>("async", workers, {.epochs = testing::for_ever});
+    const training_options o = with_rule<inflating_rule>("async", workers, {.epochs = for_ever});
     const auto why = AllOf(HasSubstr("the loss has grown to nonsense"), HasSubstr("steps in a row"));
     EXPECT_FALSE(expect_ended("diverged", why, trained(o)).test_loss) << "nobody tests such weights";
   }
@@ -476,4 +459,4 @@ TEST(TrainingFailures, KeepTheReportOfARunWhoseTestThrows) {
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

@@ -2,22 +2,27 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
+#include <mailgrad/actors/run/run_recorder.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/record/rehearsal.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/tests/actors/runs/assembled_run.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <numeric>
 #include <ostream>
+#include <sstream>
+#include <stdexcept>
 
-// Whole runs on the test's own thread: which there are, how they are played, and what must hold at the end of
-// any, whatever the order of its messages.
+// Whole runs on the test's own thread, in drawn orders of messages, and what must hold at the end of any.
 
 namespace mailgrad::testing {
 
@@ -34,8 +39,23 @@ inline constexpr auto kept_policies = std::to_array<const char*>(
     {"async", "sync", "ssp:1", "dssp:0,2", "backup:1", "k-async:2", "k-batch-async:2", "k-batch-sync:2",
      "rennala:2", "ringmaster:2", "malenia:4", "ringleader", "async, sync@5, async@9", "sync, ssp:1@6"});
 
+template <class Holds, class Policies = decltype(ordered_policies)>
+std::vector<const char*> policies_of_which(Holds holds, const Policies& all = ordered_policies) {
+  std::vector<const char*> some(all.begin(), all.end());
+  std::erase_if(some, [&](const char* policy) { return !holds(policy); });
+  return some;
+}
 inline std::string name_of_policy(const ::testing::TestParamInfo<const char*>& policy) {
   return test_name(policy.param);
+}
+/// Whether a policy may discard a gradient though nobody died.
+inline bool may_discard(std::string_view policy) {
+  return std::ranges::any_of(std::array{"backup", "k-batch-sync", "rennala", "ringmaster", "malenia"},
+                             [&](const char* name) { return policy.find(name) != policy.npos; });
+}
+using policy_on_shards = std::tuple<const char*, std::uint32_t>;
+inline std::string name_on_shards(const ::testing::TestParamInfo<policy_on_shards>& run) {
+  return test_name(std::get<0>(run.param)) + "On" + std::to_string(std::get<1>(run.param));
 }
 
 /// A cure, the optimiser and local steps that it needs, and one policy or several.
@@ -107,6 +127,11 @@ inline void expect_balanced(const assembled_run& run) {
       EXPECT_EQ(account.ledger.applied + account.ledger.merged, account.gaps.total());
       EXPECT_EQ(account.ledger.discarded_in_all(), account.discarded_gaps.total());
     }
+}
+
+inline void expect_completed(const assembled_run& run) {
+  EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
+  expect_balanced(run);
 }
 
 /// How many gradients one shard has judged: applied, merged or discarded, or waiting in a batch.
@@ -195,7 +220,6 @@ private:
   writing write_;
 };
 
-/// What a run came to.
 struct kept_result {
   std::vector<float> weights;
   run_outcome outcome;
@@ -208,7 +232,6 @@ class comings_and_goings {
 public:
   comings_and_goings(assembled_run& run, drawn_order& order, std::uint32_t slots)
       : run_(run), order_(order), incarnations_(slots) {}
-
   /// One draws what happens: a worker joins, comes back, leaves or is killed.
   void one() {
     const auto r = static_cast<std::uint32_t>(order_.below(incarnations_.size()));
@@ -226,8 +249,7 @@ private:
   std::vector<std::uint32_t> incarnations_;
 };
 
-/// Has `check` compare the run that `play` plays of `a` with those that go on from each of its checkpoints,
-/// of which there are at least so many.
+/// Has `check` compare a run of `a` with those that go on from its checkpoints, which are `least` or more.
 template <class Play, class Check>
 void go_on_from_each(std::size_t least, assembly a, Play play, Check check) {
   const kept_result was = play(a);
@@ -244,9 +266,7 @@ class DrawnRuns : public ::testing::Test {
 protected:
   /// Makes the actors of a run. They do nothing until deliver().
   assembled_run assemble(const assembly& a) { return {system_.actors(), a, data_, time_}; }
-
-  /// Delivers messages until none is left, but at most `most`. Up to a microsecond passes after each one.
-  /// Returns how many it delivered.
+  /// Delivers at most `most` messages, and returns how many. Up to a microsecond passes after each one.
   std::size_t deliver(drawn_order& order, std::size_t most = deterministic_system::endless) {
     return system_.deliver(order, most,
                            [&] { time_->advance(instant{static_cast<instant::rep>(order.below(1000))}); });
@@ -261,8 +281,7 @@ protected:
   std::vector<float> drawn_weights(const assembly& a, drawn_order order = drawn_order(0)) {
     const assembled_run run = assemble(a);
     deliver_to_end(order, run);
-    EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-    expect_balanced(run);
+    expect_completed(run);
     return run.weights();
   }
   /// Delivers messages and ends late steps in a drawn order until neither is left; at most `most` of them.
@@ -279,9 +298,7 @@ protected:
     const assembled_run run = assemble(a);
     return deliver(order);
   }
-
-  /// Plays runs of `a` in these orders, each to its only end, at which `check` looks. `disturb` may first
-  /// deliver some messages, and do something to the run.
+  /// Plays runs of `a` to their end, at which `check` looks. `disturb` does something to a run before.
   template <class Disturb, class Check>
   void in_orders(const drawn_orders& orders, const assembly& a, Disturb disturb, Check check) {
     for (drawn_order& order : orders) {
@@ -327,7 +344,6 @@ protected:
     ended.value().checkpoints = std::move(kept);
     return *ended;
   }
-
   /// Empty of a run that has ended.
   std::string why_it_waits(const assembled_run& run, drawn_order& order) {
     if (run.times_ended() > 0) return "";
@@ -339,6 +355,138 @@ protected:
   deterministic_system system_;
   std::shared_ptr<const data_split> data_ = small_data();
   const std::shared_ptr<manual_time> time_ = std::make_shared<manual_time>();
+};
+
+// ---- runs that are recorded and repeated
+
+struct finished_run {
+  recording order;
+  run_outcome outcome;
+  training_report report;
+  std::vector<float> weights;
+};
+
+/// The terms that a rehearsal of `a` needs.
+inline replay_terms terms_of(const assembly& a) {
+  const bool elastic = cure_spec(a.cure, a.workers).traits().pull.has_value();
+  return {parse_policy_schedule(a.policy, std::max(a.workers, a.slots)).front().policy.text(), a.local_steps,
+          elastic, a.batches};
+}
+
+/// Fixture of tests that record a run in one order of delivery and repeat it in others.
+class RecordedRun : public DrawnRuns {
+protected:
+  static constexpr std::uint64_t replays_of_each = 3;
+  /// The file of the recorder of `a`, in memory.
+  static std::shared_ptr<recording_writer> file_in(std::streambuf& bytes, const assembly& a) {
+    return std::make_shared<recording_writer>(std::make_unique<std::ostream>(&bytes), "memory",
+                                              recording_header{a.workers, a.shards, {}, {}, a.slots});
+  }
+  /// Spawns a recorder. `before`: what its file holds.
+  caf::actor record_into(std::shared_ptr<recording_writer> file,
+                         const recording_cut& before = recording_cut()) {
+    return messaging::spawn<recorder>(
+        system_.actors(),
+        recorder_options{std::move(file), [](const std::string& failure) { EXPECT_EQ(failure, ""); },
+                         before});
+  }
+  /// Ends the recording of a run that has ended.
+  template <class DeliverAll>
+  static finished_run finished(const assembled_run& run, const std::stringbuf& bytes,
+                               DeliverAll deliver_all) {
+    finished_run f{{}, run.outcome(), report_of(run.outcome()), run.weights()};
+    messaging::send_anonymously(run.feeder_actor,
+                                end_recording{std::make_shared<recording_end>(end_of(f.outcome, f.report))});
+    deliver_all();
+    f.order = parse_recording(bytes.view(), "memory");
+    return f;
+  }
+  /// Runs and records `a`, which has to end. `disturb` is called before the first message, and then
+  /// `deliver_all` delivers messages until none is left.
+  template <class Disturb, class DeliverAll>
+  finished_run finish_by(DeliverAll deliver_all, assembly a, Disturb disturb) {
+    std::stringbuf bytes;
+    a.recorder = record_into(file_in(bytes, a));
+    assembled_run run = assemble(a);
+    disturb(run);
+    deliver_all();
+    EXPECT_EQ(run.times_ended(), 1U) << "somebody waits";
+    if (run.times_ended() == 1) return finished(run, bytes, deliver_all);
+    messaging::kill(a.recorder);
+    deliver_all();
+    throw std::runtime_error("the run has not ended");
+  }
+  template <class Disturb>
+  finished_run finish(const assembly& a, drawn_order& order, Disturb disturb) {
+    return finish_by([&] { deliver(order); }, a, disturb);
+  }
+  finished_run finish(const assembly& a, std::uint64_t seed) {
+    drawn_order order(seed);
+    return finish(a, order, [](const assembled_run&) {});
+  }
+
+  static void expect_same(const finished_run& was, const finished_run& is) {
+    expect_same_bits(was.weights, is.weights);
+    EXPECT_EQ(was.report.ledger, is.report.ledger);
+    EXPECT_EQ(was.report.samples, is.report.samples);
+    for (std::size_t s = 0; s < was.outcome.shards.size(); ++s) {
+      EXPECT_EQ(was.outcome.shards[s].version, is.outcome.shards[s].version);
+      for (std::size_t r = 0; r < was.outcome.workers.size(); ++r) {
+        const worker_account& before = was.outcome.shards[s].workers[r];
+        const worker_account& now = is.outcome.shards[s].workers[r];
+        EXPECT_EQ(before.ledger, now.ledger);
+        EXPECT_EQ(before.gaps.buckets(), now.gaps.buckets());
+        EXPECT_EQ(before.last_step, now.last_step);
+      }
+    }
+    ASSERT_EQ(was.outcome.switches.size(), is.outcome.switches.size());
+    for (std::size_t i = 0; i < was.outcome.switches.size(); ++i) {
+      EXPECT_EQ(was.outcome.switches[i].step, is.outcome.switches[i].step);
+      EXPECT_EQ(was.outcome.switches[i].to, is.outcome.switches[i].to);
+      EXPECT_EQ(was.outcome.switches[i].why, is.outcome.switches[i].why);
+    }
+    expect_same_order(was.order, is.order);
+  }
+
+  static void expect_same_order(const recording& was, const recording& is) {
+    EXPECT_EQ(was.batches, is.batches);
+    EXPECT_EQ(was.end.switches, is.end.switches);
+    for (std::size_t s = 0; s < was.entries.size(); ++s) {
+      ASSERT_EQ(was.entries[s].size(), is.entries[s].size());
+      for (std::size_t i = 0; i < was.entries[s].size(); ++i) {
+        const order_entry &before = was.entries[s][i], &now = is.entries[s][i];
+        EXPECT_EQ(std::tie(before.what, before.worker, before.step, before.arrived),
+                  std::tie(now.what, now.worker, now.step, now.arrived));
+      }
+    }
+  }
+  /// The run that repeats a recording of `a`.
+  static assembly replay_of(assembly a, const recording& order) {
+    a.replayed = std::make_shared<const recording>(order);
+    return a;
+  }
+  /// The same of a recording that can be repeated, which it has to be.
+  static assembly checked_replay_of(const assembly& a, const recording& order) {
+    require_repeatable(order);
+    require_replay_ends(order, terms_of(a));
+    return replay_of(a, order);
+  }
+  /// Repeats a run in other orders of delivery, and expects the same results each time.
+  void expect_repeatable(const assembly& a, const finished_run& was, std::uint64_t seed) {
+    const assembly replay = checked_replay_of(a, was.order);
+    for (std::uint64_t i = 1; i <= replays_of_each; ++i) expect_same(was, finish(replay, seed * 1000 + i));
+  }
+  /// Records `a` as finish() does, and repeats that.
+  template <class Disturb>
+  finished_run finish_and_repeat(const assembly& a, drawn_order& order, Disturb disturb) {
+    finished_run was = finish(a, order, disturb);
+    expect_repeatable(a, was, order.seed());
+    return was;
+  }
+  finished_run finish_and_repeat(const assembly& a, std::uint64_t seed) {
+    drawn_order order(seed);
+    return finish_and_repeat(a, order, [](const assembled_run&) {});
+  }
 };
 
 } // namespace mailgrad::testing

@@ -1,35 +1,26 @@
 #include <mailgrad/tests/actors/runs/hogwild_checkpoints.hpp>
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <chrono>
 
-// Whole runs whose workers come and go at any time, under every policy, in thousands of orders of delivery
-// each: whatever must hold in any of them is checked in all.
+// Whole runs whose workers come and go at any time, in thousands of orders of delivery.
 
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 using messaging::kill, messaging::send_anonymously;
-using testing::judged_by, testing::assembled_run, testing::assembly, testing::card_of,
-    testing::comings_and_goings, testing::drawn_order, testing::drawn_orders, testing::kept_checkpoints;
-
 using namespace std::chrono_literals;
 
 constexpr std::uint64_t elastic_orders = 300; // for each test of every policy
 constexpr std::uint32_t elastic_slots = 5;
-constexpr std::uint64_t batches = 12;
+constexpr std::uint64_t elastic_batches = 12;
 
-class ElasticRuns : public testing::DrawnRuns,
-                    public ::testing::WithParamInterface<std::tuple<const char*, std::uint32_t>> {
+class ElasticRuns : public DrawnRuns, public ::testing::WithParamInterface<policy_on_shards> {
 protected:
   static assembly with_slots() {
     const auto& [policy, shards] = GetParam();
-    return {.policy = policy, .slots = elastic_slots, .shards = shards, .batches = batches};
+    return {.policy = policy, .slots = elastic_slots, .shards = shards, .batches = elastic_batches};
   }
   std::size_t length_of_a_run() { return length_of(with_slots()); }
-
   /// Plays `a` in all orders while `least` to `least` + 5 times something happens, each after at most so many
   /// messages, and has `check` look at the runs that complete. Returns their number.
   template <class Event, class Check>
@@ -57,10 +48,10 @@ TEST_P(ElasticRuns, JudgeEachBatchOnceOnEveryShardWhoeverComesAndGoes) {
   std::uint64_t lost = 0;
   const auto check = [&](const run_outcome& outcome) {
     lost += static_cast<std::uint64_t>(std::ranges::count(outcome.lost, true));
-    for (const shard_report& s : outcome.shards) ASSERT_EQ(judged_by(s) + outcome.untrained, batches);
+    for (const shard_report& s : outcome.shards) ASSERT_EQ(judged_by(s) + outcome.untrained, elastic_batches);
     const gradient_ledger l = audit(outcome, {}).ledger;
-    EXPECT_EQ(l.produced - l.lost + outcome.untrained, batches) << to_string(l);
-    EXPECT_EQ(report_of(outcome).samples, (batches - outcome.untrained) * assembly{}.batch);
+    EXPECT_EQ(l.produced - l.lost + outcome.untrained, elastic_batches) << to_string(l);
+    EXPECT_EQ(report_of(outcome).samples, (elastic_batches - outcome.untrained) * assembly{}.batch);
   };
   const std::uint64_t whole = disturb(with_slots(), 1, length_of_a_run() / 3, come_or_go, check);
   EXPECT_GT(whole, drawn_orders(elastic_orders).count() / 2);
@@ -75,10 +66,10 @@ TEST_P(ElasticRuns, JudgeNoBatchTwiceThoughMessagesComeLate) {
   const std::uint64_t whole = disturb(a, 1, length / 2, come_or_go, [&](const run_outcome& outcome) {
     std::uint64_t most = 0;
     for (const shard_report& s : outcome.shards) {
-      ASSERT_LE(judged_by(s), batches);
+      ASSERT_LE(judged_by(s), elastic_batches);
       most = std::max(most, judged_by(s));
     }
-    EXPECT_TRUE(a.shards > 1 || most + outcome.untrained == batches);
+    EXPECT_TRUE(a.shards > 1 || most + outcome.untrained == elastic_batches);
   });
   EXPECT_GT(whole, drawn_orders(elastic_orders).count() / 2);
 }
@@ -103,10 +94,9 @@ TEST_P(ElasticRuns, WaitForAWorkerAndTrainEveryBatch) {
     }
   };
   in_orders(drawn_orders(elastic_orders), a, lose_all, [](const assembled_run& run) {
-    expect_balanced(run);
-    ASSERT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
+    expect_completed(run);
     EXPECT_EQ(run.outcome().untrained, 0U);
-    for (const shard_report& s : run.outcome().shards) ASSERT_EQ(judged_by(s), batches);
+    for (const shard_report& s : run.outcome().shards) ASSERT_EQ(judged_by(s), elastic_batches);
   });
   EXPECT_GT(waited, drawn_orders(elastic_orders).count() / 4);
 }
@@ -122,31 +112,26 @@ TEST_P(ElasticRuns, TakeSwitchesCheckpointsAndStopsWhoeverComesAndGoes) {
       workers.one();
   };
   const auto check = [](const run_outcome& outcome) {
-    for (const shard_report& s : outcome.shards) ASSERT_EQ(judged_by(s) + outcome.untrained, batches);
+    for (const shard_report& s : outcome.shards) ASSERT_EQ(judged_by(s) + outcome.untrained, elastic_batches);
   };
   const std::uint64_t whole = disturb(with_slots(), 2, length_of_a_run() / 3, event, check);
   EXPECT_GT(whole, drawn_orders(elastic_orders).count() / 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, ElasticRuns,
-                         ::testing::Combine(::testing::ValuesIn(testing::ordered_policies),
-                                            ::testing::Values(1U, 2U)),
-                         [](const auto& run) {
-                           return testing::test_name(std::get<0>(run.param)) + "On" +
-                                  std::to_string(std::get<1>(run.param));
-                         });
+                         ::testing::Combine(::testing::ValuesIn(ordered_policies), ::testing::Values(1U, 2U)),
+                         name_on_shards);
 
 // ---- runs that keep checkpoints while their workers die and come back. Another run goes on from each
 
 constexpr std::uint64_t kept_batches = 16;
 constexpr std::uint64_t samples = 9 * 5 + 3 + 6 * 5; ///< in these: the last batch of an epoch is smaller
 
-class ElasticCheckpoints : public testing::DrawnRuns, public ::testing::WithParamInterface<const char*> {
+class ElasticCheckpoints : public DrawnRuns, public ::testing::WithParamInterface<const char*> {
 protected:
   static assembly small_run(std::uint32_t shards, std::uint32_t slots) {
     return {.policy = GetParam(), .slots = slots, .shards = shards, .batch = 5, .batches = kept_batches};
   }
-
   /// Workers die and come back meanwhile.
   kept_checkpoints keep_some(assembly a, drawn_order& order) {
     a.checkpoint_every = 2;
@@ -163,9 +148,7 @@ protected:
       expect_balanced(run);
     });
   }
-
-  /// Every worker dies or leaves, and the run, which waits for another, is stopped: at once, or when all
-  /// messages have arrived.
+  /// Every worker dies or leaves, and the run is stopped: at once, or when all messages have arrived.
   kept_checkpoints stop_without_workers(assembly a, drawn_order& order) {
     a.waits_for_workers = std::chrono::nanoseconds::max();
     a.checkpoint_every = order.below(2) * 3; // or none before
@@ -177,7 +160,7 @@ protected:
         else
           send_anonymously(device, leave_run{});
       const bool at_once = order.below(2) == 0;
-      deliver(order, at_once ? order.below(30) : testing::deterministic_system::endless);
+      deliver(order, at_once ? order.below(30) : deterministic_system::endless);
       if (run.times_ended() == 0) send_anonymously(run.coordinator_actor, stop_training{"enough"});
       deliver_to_end(order, run);
       expect_balanced(run);
@@ -193,18 +176,10 @@ protected:
     return static_cast<std::size_t>(std::ranges::count_if(
         all, [](const auto& from) { return std::ranges::count(card_of(*from).present, false) > 0; }));
   }
-
   /// Of the run and of those before it, whose workers do not go on.
   static std::uint64_t steps_of(const assembled_run& run, std::uint64_t before) {
     return before + report_of(run.outcome()).steps;
   }
-
-  static void expect_steps_of_end(const kept_checkpoints& kept, std::uint64_t steps) {
-    ASSERT_FALSE(kept.empty());
-    ASSERT_EQ(steps_in(*kept.back()), steps);
-    ASSERT_EQ(kept.back()->path(), "checkpoint of step " + std::to_string(steps)) << "its name";
-  }
-
   /// A worker dies once more in the run that goes on, and comes back or does not.
   void disturb(assembled_run& run, drawn_order& order) {
     deliver(order, order.below(60));
@@ -258,8 +233,11 @@ TEST_P(ElasticCheckpoints, OfTheEndHaveTheStepsOfTheReport) {
           deliver(order, order.below(10));
         }
         deliver_to_end(order, run);
-        const bool all_lost = run.outcome().how != run_outcome::ending::completed;
-        if (!all_lost) expect_steps_of_end(kept, report_of(run.outcome(), {}).steps);
+        if (run.outcome().how != run_outcome::ending::completed) return; // all are lost
+        const std::uint64_t steps = report_of(run.outcome(), {}).steps;
+        ASSERT_FALSE(kept.empty());
+        ASSERT_EQ(steps_in(*kept.back()), steps);
+        ASSERT_EQ(kept.back()->path(), "checkpoint of step " + std::to_string(steps)) << "its name";
       });
     }
 }
@@ -284,8 +262,7 @@ TEST_P(ElasticCheckpoints, AreTakenAtAStopThatFindsNobody) {
   EXPECT_GT(stopped, drawn_orders(60).count()) << "too few had begun";
 }
 
-/// Their steps are those of all workers, also of lost ones, or an older checkpoint would be taken for the
-/// newest.
+/// Steps of lost workers count, too, or an older checkpoint would be taken for the newest.
 TEST_P(ElasticCheckpoints, CountStepsThatNeverFall) {
   std::size_t lacking = 0;
   for (drawn_order& order : drawn_orders(100)) {
@@ -334,7 +311,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, ElasticCheckpoints,
                                            "k-batch-async:2", "queue:2,3", "quorum:2,grace=0.0005",
                                            "k-batch-sync:2", "rennala:3", "ringmaster:2", "malenia:4",
                                            "ringleader", "async, sync@5, async@9"),
-                         testing::name_of_policy);
+                         name_of_policy);
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

@@ -4,17 +4,12 @@
 #include <mailgrad/tests/actors/runs/gpu_runs.hpp>
 #include <mailgrad/tests/actors/runs/hogwild_checkpoints.hpp>
 
-#include <gtest/gtest.h>
+// The GPU runs as late as it may, so most markers fall between a gradient and the end of its step.
 
-// Checkpoints of runs whose workers run ahead of the simulated GPU, which runs what is queued as late as it
-// may. Most markers fall between a gradient and the end of its step.
-
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
-using testing::assembly, testing::drawn_order, testing::drawn_orders, testing::kept_result;
-
-class GpuCheckpoints : public testing::GpuCheckpointRun, public ::testing::WithParamInterface<const char*> {
+class GpuCheckpoints : public GpuCheckpointRun, public ::testing::WithParamInterface<const char*> {
 protected:
   /// Goes on from each checkpoint of so many workers, and has `check` compare that with the whole run.
   template <class Check>
@@ -24,7 +19,7 @@ protected:
                  .workers = workers,
                  .shards = 1 + static_cast<std::uint32_t>(order.seed() % 2),
                  .checkpoint_every = 2 + order.seed() % 3};
-      testing::go_on_from_each(
+      go_on_from_each(
           workers == 1 ? 2 : 1, a, [&](const assembly& x) { return run(x, order); }, check);
     }
   }
@@ -44,7 +39,7 @@ TEST_P(GpuCheckpoints, GoOnToTheSameWeightsAndReport) {
 INSTANTIATE_TEST_SUITE_P(Policies, GpuCheckpoints,
                          ::testing::Values("async", "sync", "ssp:1", "k-batch-async:2",
                                            "async, ssp:1@5, async@9"),
-                         testing::name_of_policy);
+                         name_of_policy);
 
 /// Runs whose bits depend on the order of messages: nothing is lost, and nothing counts twice.
 class GpuCheckpointsOfSeveral : public GpuCheckpoints {};
@@ -62,12 +57,12 @@ TEST_P(GpuCheckpointsOfSeveral, TrainEachBatchOnce) {
 INSTANTIATE_TEST_SUITE_P(Policies, GpuCheckpointsOfSeveral,
                          ::testing::Values("async", "ssp:1", "backup:1", "k-async:2", "k-batch-sync:2",
                                            "async, sync@5, async@9"),
-                         testing::name_of_policy);
+                         name_of_policy);
 
 #ifndef __SANITIZE_THREAD__ // whose reports of hogwild's race would be right
 
 /// Puts ones in place of each gradient.
-class counting_gpu_runner final : public testing::forwarding_runner {
+class counting_gpu_runner final : public forwarding_runner {
 public:
   explicit counting_gpu_runner(std::shared_ptr<step_runner> own)
       : forwarding_runner(std::move(own)), ones_(queue_->allocate(make_gradient()->dense.bytes())) {
@@ -91,18 +86,17 @@ private:
 
 /// Runs whose workers write into one block on the GPU. Their steps end when the watch says so, so that a
 /// checkpoint finds some worker in the middle of one, and updates that are queued and have not run.
-class GpuHogwildCheckpoints : public testing::HogwildRuns<testing::GpuCheckpointRun> {
+class GpuHogwildCheckpoints : public HogwildRuns<GpuCheckpointRun> {
 protected:
   static constexpr std::uint64_t hogwild_orders = 4;
 
   static assembly small_run(const drawn_order& order) {
     return HogwildRuns::small_run(order.seed(), 1 + static_cast<std::uint32_t>(order.seed() % 2));
   }
-
   /// A run that went on in the other place has trained each batch of the whole run once. Under hogwild alone
   /// its books begin there, and else they go on.
   static void expect_the_rest(const kept_result& was, const kept_result& is, const checkpoint& from) {
-    const std::uint64_t before = alone() ? testing::card_of(from).steps : 0;
+    const std::uint64_t before = alone() ? card_of(from).steps : 0;
     EXPECT_EQ(is.outcome.how, run_outcome::ending::completed);
     EXPECT_EQ(is.report.steps + before, was.report.steps);
     EXPECT_EQ(is.report.samples * was.report.steps, was.report.samples * is.report.steps);
@@ -161,9 +155,9 @@ TEST_P(GpuHogwildCheckpoints, GoOnInTheOtherPlace) {
 INSTANTIATE_TEST_SUITE_P(Policies, GpuHogwildCheckpoints,
                          ::testing::Values("hogwild", "hogwild, async@6", "async, hogwild@5, async@9",
                                            "hogwild, ssp:1@4, hogwild@8"),
-                         testing::name_of_policy);
+                         name_of_policy);
 
 #endif // __SANITIZE_THREAD__
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

@@ -6,23 +6,16 @@
 #include <mailgrad/tests/engine/ticking_time.hpp>
 #include <mailgrad/tests/support/simulated_gpu/waiting_threads.hpp>
 
-#include <gmock/gmock.h>
-
 #include <set>
-#include <sstream>
 #include <thread>
 
-// What steps and tests on the simulated GPU cost, what timelines show of them, and how runs end of which a
-// step or the GPU fails.
+// What steps and tests on the simulated GPU cost, what timelines show of them, and how they fail.
 
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 using ::testing::AllOf, ::testing::AnyOf, ::testing::Contains, ::testing::HasSubstr, ::testing::Le,
     ::testing::SizeIs;
-using testing::GpuSteps, testing::asked_watch, testing::assembled_run, testing::assembly,
-    testing::assembly_of, testing::drawn_order, testing::gpu_case, testing::name_of, testing::on_gpu,
-    testing::orders_on_gpu, testing::placed, testing::set_up_gpu;
 
 constexpr std::uint64_t failure_orders = 16; // scripts/endurance tries more
 
@@ -69,7 +62,7 @@ TEST_F(GpuSteps, WithWeightsThereReadThemOnce) {
   const auto copied = [&](std::uint64_t batches) {
     return counted(placed(async_there, {.batches = batches}, data_)).bytes_on_gpu;
   };
-  const std::size_t weights = testing::plan_of({}, data_).layout->size() * sizeof(float);
+  const std::size_t weights = plan_of({}, data_).layout->size() * sizeof(float);
   EXPECT_EQ(copied(12) - copied(6), 6 * weights);
 }
 
@@ -91,7 +84,7 @@ TEST_F(GpuSteps, WithWeightsThereNameTheStepThatFails) {
   const auto make = [&](const auto& watch) {
     assembly a = placed(async_there, {.workers = 1}, data_, watch);
     a.runner = [](rank, std::shared_ptr<step_runner> own) {
-      return std::make_shared<testing::spoiling_runner>(std::move(own), 4);
+      return std::make_shared<spoiling_runner>(std::move(own), 4);
     };
     return a;
   };
@@ -131,7 +124,7 @@ TEST_F(GpuSteps, WithWeightsThereDoNotRunAheadWhereThePolicyLooksAtWhatComesFirs
     const assembly a{.policy = policy, .workers = 1, .run_ahead = asked};
     std::size_t found = 0;
     {
-      const assembled_run run = assemble(testing::with_weights_there(a, watch));
+      const assembled_run run = assemble(with_weights_there(a, watch));
       drawn_order order(1);
       deliver(order);
       found = watch->watched();
@@ -153,7 +146,6 @@ TEST_F(GpuSteps, WithWeightsThereDoNotRunAheadWhereThePolicyLooksAtWhatComesFirs
 
 class GpuFaultsInRuns : public GpuSteps {};
 
-/// The GPU is lost at each call in turn.
 TEST_P(GpuFaultsInRuns, EndTheRunInOrderAtEveryCall) {
   std::size_t failed = 0;
   const auto make = [&](const auto& watch) {
@@ -190,13 +182,13 @@ protected:
   ~GpuTestCosts() override { simulated_gpu::set_up(simulated_gpu::default_settings()); }
 
   static training_report tested(bool weights_there) {
-    training run(*built_in_model("mlp:hidden=256"), testing::pictures(),
-                 testing::gpu_options("async", 2,
-                                      {.epochs = testing::for_ever,
-                                       .shards = 2,
-                                       .evaluate_every = {.steps = 4},
-                                       .weights_there = weights_there}));
-    return testing::report_when_tested(run);
+    training run(*built_in_model("mlp:hidden=256"), pictures(),
+                 gpu_options("async", 2,
+                             {.epochs = for_ever,
+                              .shards = 2,
+                              .evaluate_every = {.steps = 4},
+                              .weights_there = weights_there}));
+    return report_when_tested(run);
   }
 };
 
@@ -209,11 +201,11 @@ TEST_F(GpuTestCosts, NoWeightsThatGoOverTheBusDuringTheRun) {
 /// The evaluator has given up its stream on the GPU, its copy of the weights and its programs.
 TEST_F(GpuTestCosts, NoMemoryThatTheLastTestsNeed) {
   for (const auto keep : {kept_weights::last, kept_weights::best}) {
-    training_options o = testing::endless("async", 2, {.evaluate_every = {.steps = 4}, .keep = keep});
+    training_options o = endless("async", 2, {.evaluate_every = {.steps = 4}, .keep = keep});
     o.parameters = {{device_kind::cuda, 0}};
     std::size_t during = 0, at_end = 0;
     {
-      training run(*built_in_model("mlp:hidden=256"), testing::pictures(), o);
+      training run(*built_in_model("mlp:hidden=256"), pictures(), o);
       run.observe([&run, &during](const run_event& e) {
         if (!std::holds_alternative<evaluation_made>(e)) return;
         during = std::max(during, simulated_gpu::count().bytes_now); // the last event may be late
@@ -251,19 +243,17 @@ protected:
     });
   }
   void TearDown() override { simulated_gpu::set_up(simulated_gpu::default_settings()); }
-
   /// A run whose watch asks when no message is on its way, or now and then as well.
   run_trace trace_of_run(drawn_order order, bool asks_now_and_then, std::size_t events = 1000) {
     assembly a{.policy = GetParam(), .batches = 30, .trace_events = events};
     const auto watch = std::make_shared<asked_watch>();
-    return played(order, on_gpu(a, testing::small_data(), watch), watch, asks_now_and_then);
+    return played(order, on_gpu(a, small_data(), watch), watch, asks_now_and_then);
   }
 
-  run_trace
-  played(drawn_order& order, const assembly& a, const std::shared_ptr<asked_watch>& watch,
-         bool asks_now_and_then,
-         const std::shared_ptr<const time_source>& time = std::make_shared<testing::ticking_time>()) {
-    const assembled_run run(system_.actors(), a, testing::small_data(), time);
+  run_trace played(drawn_order& order, const assembly& a, const std::shared_ptr<asked_watch>& watch,
+                   bool asks_now_and_then,
+                   const std::shared_ptr<const time_source>& time = std::make_shared<ticking_time>()) {
+    const assembled_run run(system_.actors(), a, small_data(), time);
     do
       while (system_.step(order))
         if (asks_now_and_then && order.below(4) == 0) watch->ask();
@@ -271,8 +261,6 @@ protected:
     EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
     return trace_of(run.outcome(), instant{0}, instant{0});
   }
-
-  /// Steps by their number.
   static std::map<std::uint64_t, trace_event> steps_of(const trace_track& worker) {
     std::map<std::uint64_t, trace_event> found;
     for (const trace_event& e : worker.events())
@@ -292,7 +280,7 @@ protected:
     EXPECT_EQ(workers, 3U);
   }
 
-  testing::deterministic_system system_;
+  deterministic_system system_;
 };
 
 TEST_P(GpuTrace, ShowsTheCopyOfEachBatchUnderTheStepBeforeIt) {
@@ -343,7 +331,7 @@ TEST_P(GpuTrace, ShowsStepsWithWeightsThereByTheClockOfTheGpu) {
   if (std::string_view(GetParam()) == "hogwild") GTEST_SKIP() << "its weights lie on the host";
   for (const std::uint64_t ahead : {0U, 1U})
     for (drawn_order& order : orders_on_gpu(5)) {
-      const auto time = std::make_shared<testing::ticking_time>();
+      const auto time = std::make_shared<ticking_time>();
       set_up_gpu([&](auto& s) {
         s.when = simulated_gpu::timing::late;
         s.late_queries = order.seed() % 3;
@@ -353,7 +341,7 @@ TEST_P(GpuTrace, ShowsStepsWithWeightsThereByTheClockOfTheGpu) {
       });
       assembly a{.policy = GetParam(), .workers = 1, .batches = 20, .trace_events = 1000, .run_ahead = ahead};
       const auto watch = std::make_shared<asked_watch>();
-      const run_trace trace = played(order, testing::with_weights_there(a, watch), watch, true, time);
+      const run_trace trace = played(order, with_weights_there(a, watch), watch, true, time);
       const auto steps = steps_of(*trace.tracks[0]);
       ASSERT_EQ(steps.size(), 20U);
       for (std::uint64_t k = 1; k <= 20; ++k) {
@@ -366,7 +354,7 @@ TEST_P(GpuTrace, ShowsStepsWithWeightsThereByTheClockOfTheGpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, GpuTrace, ::testing::Values("async", "sync", "ssp:1", "hogwild"),
-                         testing::name_of_policy);
+                         name_of_policy);
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

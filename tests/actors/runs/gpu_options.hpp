@@ -24,18 +24,6 @@ inline training_options beside_a_core(training_options o) {
   return o;
 }
 
-/// A run that goes on from the newest checkpoint in `folder`, which two epochs of the same run have left
-/// there.
-inline training_options resumed(training_options o, const std::filesystem::path& folder,
-                                std::uint64_t every_steps = 5) {
-  training_options half = o;
-  half.epochs = 2;
-  half.checkpoints = {.folder = folder.string(), .every_steps = every_steps};
-  completed(half);
-  o.resume = newest_in(folder);
-  return o;
-}
-
 /// Stops a run when its weights have been tested three times. Returns its report.
 inline training_report report_when_tested(training& run) {
   stop_at<evaluation_made>(run, 3, "tested");

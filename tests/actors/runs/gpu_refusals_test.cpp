@@ -4,21 +4,14 @@
 #include <mailgrad/tests/actors/runs/gpu_runs.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 
-#include <gmock/gmock.h>
-
 #include <fstream>
 #include <iterator>
-#include <map>
 
-// What runs on a simulated GPU refuse, and what their reports say of it.
-
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 using simulated_gpu::faults;
 using ::testing::AllOf, ::testing::HasSubstr, ::testing::ThrowsMessage;
-using testing::gpu_options, testing::options_for, testing::set_up_gpu, testing::small_data,
-    testing::small_model, testing::trained, testing::weights_of;
 
 // ---- of a GPU that multiplies by another version: products of two versions differ
 
@@ -26,12 +19,10 @@ class GpuProducts : public ::testing::Test {
 protected:
   void SetUp() override { multiply_by("cuBLAS 13.0.0"); }
   void TearDown() override { simulated_gpu::set_up(simulated_gpu::default_settings()); }
-
   static void multiply_by(const std::string& version) {
     set_up_gpu([&](auto& s) { s.products = version; });
   }
   std::string in_folder(const char* name) const { return (folder_.path() / name).string(); }
-  /// A run that is recorded, and its weights.
   std::vector<float> recorded(training_options o) const {
     o.record = in_folder("run.rec");
     return weights_of(o);
@@ -69,7 +60,7 @@ TEST_F(GpuProducts, ThatARecordingDoesNotTellRefuseNoReplay) {
 
 TEST_F(GpuProducts, OfAnotherVersionGoOnFromACheckpointWhichTheReportSays) {
   EXPECT_FALSE(trained(gpu_options("async", 1)).resumed);
-  training_options o = testing::resumed(gpu_options("async", 1), in_folder("ck"));
+  training_options o = resumed(gpu_options("async", 1), in_folder("ck"));
   const auto before = [&] { return trained(o).resumed.value().products_before; };
   EXPECT_EQ(before(), "");
   multiply_by("cuBLAS 13.1.0");
@@ -86,7 +77,7 @@ TEST_F(GpuProducts, OfAnotherVersionDoNotGoOnWithARecording) {
   o.epochs = 4;
   o.checkpoints = {};
   o.record = in_folder("run.rec");
-  o.resume = testing::newest_in(in_folder("ck"));
+  o.resume = newest_in(in_folder("ck"));
   multiply_by("cuBLAS 13.1.0");
   EXPECT_THAT([&] { weights_of(o); },
               ThrowsMessage<recording_error>(AllOf(HasSubstr("cannot go on"), HasSubstr("cuBLAS 13.1.0"))));
@@ -107,21 +98,10 @@ std::map<std::string, std::string> files_in(const std::filesystem::path& folder)
 class GpuRefusals : public ::testing::TestWithParam<std::optional<std::uint64_t> faults::*> {
 protected:
   void TearDown() override { fail({}); }
-
   static void fail(const faults& what) {
     set_up_gpu([&](auto& s) { s.fail = what; });
   }
-
   std::string file(const char* name) const { return (folder_.path() / name).string(); }
-
-  training_options run_with_files() const {
-    training_options o = testing::all_on_gpu("sync", 2);
-    o.metrics = file("lines.jsonl");
-    o.tensorboard = file("board");
-    o.checkpoints = {.folder = file("kept"), .every_steps = 5};
-    return o;
-  }
-
   /// As many as fail before the run begins.
   std::uint64_t refusals(const training_options& o) const {
     const auto before = files_in(folder_.path());
@@ -145,7 +125,10 @@ protected:
 };
 
 TEST_P(GpuRefusals, OfARunThatGoesBackLeaveEveryFileAsItWas) {
-  training_options o = run_with_files();
+  training_options o = all_on_gpu("sync", 2);
+  o.metrics = file("lines.jsonl");
+  o.tensorboard = file("board");
+  o.checkpoints = {.folder = file("kept"), .every_steps = 5};
   trained(o);
   const auto checkpoints = checkpoints_in(o.checkpoints.folder);
   ASSERT_GE(checkpoints.size(), 2U);
@@ -162,8 +145,8 @@ TEST_P(GpuRefusals, OfAFreshRunLeaveOlderMetricsAsTheyWere) {
 #endif
   for (const auto& [policy, cure] : kinds) {
     SCOPED_TRACE(std::string(policy) + " with cure " + cure);
-    training_options o = testing::all_on_gpu(policy, 2);
-    o.optimizer = testing::sgd(0.05);
+    training_options o = all_on_gpu(policy, 2);
+    o.optimizer = sgd(0.05);
     o.cure = cure;
     o.metrics = file("lines.jsonl");
     trained(o);
@@ -186,4 +169,4 @@ TEST(GpuReports, SayWhyChainsHaveNoKernels) {
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

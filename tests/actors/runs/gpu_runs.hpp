@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/engine/worker/gpu_replica.hpp>
-#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
+#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 #include <mailgrad/tests/engine/worker/gpu_replica_fixture.hpp>
 #include <mailgrad/tests/support/simulated_gpu/gpu_control.hpp>
 
@@ -75,16 +75,14 @@ inline assembly with_weights_mixed(assembly a, const std::shared_ptr<event_watch
   return a;
 }
 
-/// Fixture of whole runs on the simulated GPU, which runs what is queued as late as it may, or entry by
-/// entry of streams that the order draws as it draws messages. No call may wait for it. Messages arrive and
-/// events are asked for in drawn orders.
+/// Fixture of whole runs on the simulated GPU, for which no call may wait. It runs what is queued as late as
+/// it may, or in drawn orders. So do messages arrive, and so are events asked for.
 class GpuRun : public RecordedRun {
 protected:
   void SetUp() override {
     set_up_gpu([](auto& s) { s.gpus = 2; });
   }
   void TearDown() override { simulated_gpu::set_up(simulated_gpu::default_settings()); }
-
   void set_up(const simulated_gpu::faults& fail = {}, std::uint64_t late_queries = 1, bool may_wait = true) {
     draws_entries_ = false;
     set_up_gpu([&](auto& s) {
@@ -95,8 +93,7 @@ protected:
       s.may_wait = may_wait;
     });
   }
-  /// From now on a call that waits for the GPU throws. In every other order play() draws the entries of
-  /// streams.
+  /// From now on a call that waits for the GPU throws. In every other order play() draws entries of streams.
   void forbid_waits(const drawn_order& order) {
     draws_entries_ = order.seed() % 2 == 1;
     set_up_gpu([&](auto& s) {
@@ -106,10 +103,8 @@ protected:
       s.may_wait = false;
     });
   }
-
   /// So many nanoseconds may pass with each message that is played. By themselves they take a microsecond.
   void let_time_pass(std::uint64_t most) { tick_ = most; }
-
   /// Delivers messages and asks for events in a drawn order until neither is left; at most `most` of them.
   /// Each message may come on a thread of its own, on which no GPU is current yet.
   void play(drawn_order& order, asked_watch& watch, std::size_t most = deterministic_system::endless) {
@@ -125,7 +120,6 @@ protected:
       watch.ask();
     }
   }
-
   /// The same until the run has ended, once and with books that balance.
   void play_to_end(const assembled_run& run, drawn_order& order, asked_watch& watch) {
     play(order, watch);
@@ -133,7 +127,6 @@ protected:
     if (run.times_ended() == 0) throw std::runtime_error("the run has not ended");
     expect_balanced(run);
   }
-
   /// Has `body` play the run that `make` makes for a watch.
   template <class Make, class Body>
   void with_run(Make make, Body body) {
@@ -145,9 +138,7 @@ protected:
     }
     system_.run();
   }
-
-  /// Plays what `make` makes in each of so many orders, and calls `check` at its end, when calls may wait
-  /// again.
+  /// Plays what `make` makes in so many orders. `check` looks at each end, when calls may wait again.
   template <class Make, class Check>
   void in_every_order(std::uint64_t orders, Make make, Check check) {
     for (drawn_order& order : orders_on_gpu(orders))
@@ -159,9 +150,7 @@ protected:
         check(run);
       });
   }
-
-  /// Runs and records in one of these orders what `make` makes. No message of a run before is left to be
-  /// drawn.
+  /// Runs and records in one such order what `make` makes. No message of an earlier run is left.
   template <class Make>
   finished_run finish_on_gpu(std::uint64_t seed, Make make) {
     set_up();
@@ -176,7 +165,6 @@ protected:
     system_.run();
     return ended;
   }
-
   /// Records `a` where `place` puts it for a watch, and repeats the recording there in another order.
   template <class Place>
   void expect_repeated(std::uint64_t seed, assembly a, Place place) {
@@ -185,9 +173,7 @@ protected:
     a = replay_of(a, was.order);
     expect_same(was, finish_on_gpu(seed + 7, make));
   }
-
-  /// Expects a run whose weights do not depend on the order to come to those of the processors where `place`
-  /// puts it.
+  /// Expects a run to come to the weights of the processors in every order, where `place` puts it.
   template <class Place>
   void expect_weights_of_processors(const assembly& a, std::uint64_t orders, Place place) {
     const finished_run expected = finish(a, 1);
@@ -198,7 +184,6 @@ protected:
           ASSERT_THAT(run.weights(), ::testing::Pointwise(::testing::FloatNear(1e-5F), expected.weights));
         });
   }
-
   /// What the GPU does in a run.
   simulated_gpu::counters counted(const assembly& a) {
     system_.run(); // until the run before has let go of its memory
@@ -206,7 +191,6 @@ protected:
     finish(a, 3);
     return simulated_gpu::count();
   }
-
   /// Every batch is trained, and nobody is lost.
   static void expect_all_trained_in_order(const assembled_run& run, std::uint64_t samples = 48) {
     EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
@@ -223,14 +207,12 @@ private:
   std::uint64_t tick_ = 0;
 };
 
-/// Fixture of runs that take checkpoints and have their weights on the simulated GPU, which runs what is
-/// queued as late as it may. No call may wait for it.
+/// Fixture of runs that take checkpoints, with their weights on a GPU that runs as late as it may.
 class GpuCheckpointRun : public GpuRun {
 protected:
   static constexpr std::uint64_t orders = 12;
 
   void SetUp() override { set_up({}, 2); }
-
   kept_result run(assembly a, drawn_order& order) {
     a.parameters = {{device_kind::cuda, 0}};
     return run_there(std::move(a), order);
@@ -267,7 +249,6 @@ inline std::string name_of(const ::testing::TestParamInfo<gpu_case>& info) {
                    (c.run_ahead == 0 ? " not ahead" : "") + (c.mixed ? " mixed" : ""));
 }
 
-/// What the options of the case ask for.
 inline assembly assembly_of(const gpu_case& c) {
   assembly a{.policy = c.policy,
              .cure = c.cure,
@@ -290,7 +271,6 @@ inline assembly placed(const gpu_case& c, assembly a, const std::shared_ptr<cons
   return c.mixed ? with_weights_mixed(std::move(a), watch) : with_weights_there(std::move(a), watch);
 }
 
-/// Fixture of whole runs of one such case.
 class GpuSteps : public GpuRun, public ::testing::WithParamInterface<gpu_case> {};
 
 /// Each policy that has an order, with the weights on the host and on the GPU.

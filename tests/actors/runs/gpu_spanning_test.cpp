@@ -3,18 +3,13 @@
 #include <mailgrad/tests/engine/kinds_of_data.hpp>
 #include <mailgrad/tests/engine/tall_tables.hpp>
 
-#include <gmock/gmock.h>
+// Workers whose model spans streams of the simulated GPU, of two GPUs, or a GPU and a core.
 
-// Workers whose model spans streams of the simulated GPU, of two GPUs, or a GPU and a core. The GPU runs
-// what is queued as late as it may, and no call may wait for it.
-
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 using messaging::kill, messaging::send_anonymously;
 using ::testing::AllOf, ::testing::HasSubstr;
-using testing::asked_watch, testing::assembled_run, testing::assembly, testing::drawn_order,
-    testing::orders_on_gpu;
 
 constexpr device the_host{};
 constexpr device first_stream{device_kind::cuda, 0};
@@ -31,7 +26,7 @@ struct spanning_case {
 };
 
 std::string name_of_spanning(const ::testing::TestParamInfo<spanning_case>& info) {
-  return testing::test_name(info.param.name);
+  return test_name(info.param.name);
 }
 
 assembly spanning_cores(const spanning_case& c) {
@@ -56,7 +51,7 @@ assembly spanned(assembly a, const spanning_case& c, const std::shared_ptr<event
   return a;
 }
 
-class GpuSpanning : public testing::GpuRun, public ::testing::WithParamInterface<spanning_case> {
+class GpuSpanning : public GpuRun, public ::testing::WithParamInterface<spanning_case> {
 protected:
   static assembly place_of_case(const assembly& a, const std::shared_ptr<event_watch>& watch) {
     return spanned(a, GetParam(), watch);
@@ -159,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(OfHogwildsRace, GpuSpanning,
                          name_of_spanning);
 #endif
 
-const spanning_case weights_there{"", {first_stream, second_stream}, {first_stream}};
+const spanning_case two_streams_there{"", {first_stream, second_stream}, {first_stream}};
 
 class GpuSpanningModels : public GpuSpanning {};
 
@@ -171,11 +166,10 @@ TEST_F(GpuSpanningModels, ComeToTheWeightsOfTheProcessorsInEveryOrder) {
     std::shared_ptr<const data_split> data;
     std::size_t micro_batches;
   };
-  for (const learning& l : {learning{"dlrm:width=4,bottom=6,top=8", testing::tastes(), 3},
-                            learning{testing::tall_recommender, testing::tall_tastes(700), 3},
-                            learning{"softmax", testing::sparse_data(), 2},
-                            learning{"softmax", testing::tall_sparse_data(700), 2},
-                            learning{"gpt:layers=2,width=16,heads=2,dropout=0.1", testing::text(), 2}})
+  for (const learning& l :
+       {learning{"dlrm:width=4,bottom=6,top=8", tastes(), 3}, learning{tall_recommender, tall_tastes(700), 3},
+        learning{"softmax", sparse_data(), 2}, learning{"softmax", tall_sparse_data(700), 2},
+        learning{"gpt:layers=2,width=16,heads=2,dropout=0.1", text(), 2}})
     for (const std::vector<device>& parameters : {std::vector<device>{}, std::vector<device>{first_stream}}) {
       SCOPED_TRACE(std::string(l.model) + (parameters.empty() ? "" : " there"));
       data_ = l.data;
@@ -192,10 +186,10 @@ TEST_F(GpuSpanningModels, ComeToTheWeightsOfTheProcessorsInEveryOrder) {
 /// The stages hand their values on within the GPU.
 TEST_F(GpuSpanningModels, WithWeightsThereCopyNothingButTheBatchOverTheBus) {
   const auto copied = [&](std::uint64_t batches) {
-    assembly a = spanning_cores(weights_there);
+    assembly a = spanning_cores(two_streams_there);
     a.batches = batches;
     a.micro_batches = 1;
-    return counted(spanned(a, weights_there, std::make_shared<testing::prompt_watch>()));
+    return counted(spanned(a, two_streams_there, std::make_shared<prompt_watch>()));
   };
   const simulated_gpu::counters few = copied(6), many = copied(12);
   const std::size_t labels = 4 * sizeof(std::int32_t);
@@ -208,12 +202,12 @@ TEST_F(GpuSpanningModels, WithWeightsThereCopyNothingButTheBatchOverTheBus) {
 
 TEST_F(GpuSpanningModels, SayWhichLabelDoesNotExist) {
   const auto make = [](const auto& watch) {
-    assembly a = spanning_cores(weights_there);
+    assembly a = spanning_cores(two_streams_there);
     a.workers = 1;
     a.runner = [](rank, std::shared_ptr<step_runner> own) {
-      return std::make_shared<testing::spoiling_runner>(std::move(own), 4);
+      return std::make_shared<spoiling_runner>(std::move(own), 4);
     };
-    return spanned(a, weights_there, watch);
+    return spanned(a, two_streams_there, watch);
   };
   for (drawn_order& order : orders_on_gpu(4))
     with_run(make, [&](const assembled_run& run, asked_watch& watch) {
@@ -225,4 +219,4 @@ TEST_F(GpuSpanningModels, SayWhichLabelDoesNotExist) {
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

@@ -7,23 +7,11 @@
 #include <mailgrad/tests/net/played_sums.hpp>
 #include <mailgrad/tests/support/words_of_forms.hpp>
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-
-// Whole runs whose workers compute on streams of the simulated GPU, which runs what is queued as late as it
-// may, or in drawn orders. No call may wait for it. Messages arrive and events are asked for in drawn orders.
-
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 using messaging::send_anonymously;
-using testing::asked_watch, testing::assembled_run, testing::assembly, testing::assembly_of;
-using testing::drawn_order, testing::finished_run, testing::gpu_case, testing::GpuSteps, testing::kept_result,
-    testing::name_of;
 using ::testing::FloatNear, ::testing::Pointwise;
-using testing::on_gpu, testing::orders_on_gpu, testing::placed, testing::with_every_policy;
-using testing::with_weights_there;
 
 constexpr std::uint64_t step_orders = 16; // scripts/endurance tries 700, in four tests of each policy
 
@@ -156,7 +144,7 @@ TEST_F(GpuSync, WithWeightsThereComesToTheWeightsOfTheProcessorsInEveryOrder) {
   }
 }
 
-class GpuSums : public testing::GpuRun {};
+class GpuSums : public GpuRun {};
 
 /// Gradients are added up on the host before they are pushed.
 TEST_F(GpuSums, ComeToTheWeightsOfTheProcessorsInEveryOrder) {
@@ -173,10 +161,6 @@ TEST_F(GpuSums, ComeToTheWeightsOfTheProcessorsInEveryOrder) {
 // ---- recordings, on processors and on the GPU, that are repeated on the GPU
 
 constexpr std::uint64_t replay_orders = 4; // scripts/endurance tries 140
-
-/// How far a weight may be from that of the processors. Where a rule divides by the root of its squares, a
-/// gradient that is almost 0 moves a weight as far as a large one, and so does what it was rounded by.
-float bound_of(const gpu_case& c) { return std::string_view(c.cure) == "cgad" ? 1e-3F : 1e-5F; }
 
 /// A run on processors is recorded, and repeated on the GPU.
 class RecordedOnProcessors : public GpuSteps {};
@@ -199,7 +183,10 @@ TEST_P(RecordedOnProcessors, HasTheSameStalenessOnTheGpu) {
       for (std::size_t w = 0; w < was.outcome.shards[s].workers.size(); ++w)
         EXPECT_EQ(was.outcome.shards[s].workers[w].gaps.buckets(),
                   is.outcome.shards[s].workers[w].gaps.buckets());
-    EXPECT_THAT(is.weights, Pointwise(FloatNear(bound_of(GetParam())), was.weights));
+    // Where a rule divides by the root of its squares, a gradient that is almost 0 moves a weight as far as a
+    // large one, and so does what it was rounded by.
+    const float most = a.cure == "cgad" ? 1e-3F : 1e-5F;
+    EXPECT_THAT(is.weights, Pointwise(FloatNear(most), was.weights));
   }
 }
 
@@ -233,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, RecordedOnProcessors, ::testing::ValuesIn(
                          name_of);
 
 std::vector<gpu_case> with_every_cure() {
-  static const std::vector<std::string> cures = testing::words_of_forms(cure_forms());
+  static const std::vector<std::string> cures = words_of_forms(cure_forms());
   std::vector<gpu_case> all;
   for (const std::string& cure : cures)
     for (const bool there : {false, true}) {
@@ -262,8 +249,8 @@ struct table_case {
 
 std::string name_of_case(const ::testing::TestParamInfo<table_case>& info) {
   const auto& [model, policy, optimizer, height] = info.param;
-  return testing::test_name(std::string(model).substr(0, 4) + " " + policy + " " + optimizer +
-                            (height > 0 ? " tall" : ""));
+  return test_name(std::string(model).substr(0, 4) + " " + policy + " " + optimizer +
+                   (height > 0 ? " tall" : ""));
 }
 
 /// Fixture of runs of such a case.
@@ -273,9 +260,9 @@ protected:
   TablesOf() {
     const auto& c = GetParam();
     if (c.height > 0)
-      this->data_ = c.sparse() ? testing::tall_sparse_data(c.height) : testing::tall_tastes(c.height);
+      this->data_ = c.sparse() ? tall_sparse_data(c.height) : tall_tastes(c.height);
     else
-      this->data_ = c.sparse() ? testing::sparse_data() : testing::tastes();
+      this->data_ = c.sparse() ? sparse_data() : tastes();
   }
   static assembly assembly_of_tables() {
     assembly a{.policy = GetParam().policy, .optimizer = GetParam().optimizer};
@@ -286,7 +273,7 @@ protected:
   static bool is(std::string_view policy) { return policy == GetParam().policy; }
 };
 
-class GpuTables : public TablesOf<testing::GpuRun> {};
+class GpuTables : public TablesOf<GpuRun> {};
 
 TEST_P(GpuTables, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
   in_every_order(
@@ -294,8 +281,7 @@ TEST_P(GpuTables, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
       [](const assembled_run& run) { expect_all_trained_in_order(run); });
 }
 
-/// In `sync`, and with one worker, the order makes no difference, so neither may work that runs before that
-/// which it reads.
+/// In `sync`, and with one worker, the order makes no difference.
 TEST_P(GpuTables, ComeToTheWeightsOfTheProcessorsInEveryOrder) {
   assembly a = assembly_of_tables();
   a.batches = 24;
@@ -355,7 +341,7 @@ INSTANTIATE_TEST_SUITE_P(Runs, RecordedTables,
                                            table_case{recommender, "async", "adagrad", 7'000}),
                          name_of_case);
 
-class GpuTableCheckpoints : public TablesOf<testing::GpuCheckpointRun> {
+class GpuTableCheckpoints : public TablesOf<GpuCheckpointRun> {
 protected:
   /// Goes on from each checkpoint of a run, which `check` is given with the run.
   template <class Check>
@@ -411,4 +397,4 @@ INSTANTIATE_TEST_SUITE_P(Runs, GpuTablePlaces,
                          name_of_case);
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

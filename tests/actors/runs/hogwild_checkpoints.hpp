@@ -104,13 +104,12 @@ protected:
     if (!alone()) a.optimizer = "sgd";
     const kept_result was = this->run(a, order);
     a.batches = 12;
-    const kept_result half = this->run(a, order);
+    a.resume = this->run(a, order).checkpoints.back();
     a.batches = 24;
-    a.resume = half.checkpoints.back();
     expect_same(was, this->run(a, order));
   }
-  /// With gradients of ones and plain SGD each step moves every weight by the learning rate, so the weights
-  /// tell how many steps they have seen. Returns how many checkpoints were taken under hogwild.
+  /// Gradients of ones move every weight by the learning rate, so the weights tell how many steps they have
+  /// seen. Returns how many checkpoints were taken under hogwild.
   static std::size_t expect_each_is_one_cut(const kept_result& was, const assembly& a, std::uint32_t shards) {
     std::size_t in_block = 0;
     for (const auto& from : was.checkpoints) {

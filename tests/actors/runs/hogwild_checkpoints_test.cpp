@@ -1,19 +1,12 @@
 #include <mailgrad/tests/actors/runs/hogwild_checkpoints.hpp>
 #include <mailgrad/tests/engine/worker/late_runner.hpp>
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-
 // Steps end when they like, so that a checkpoint finds some worker in the middle of one.
 
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 using messaging::kill;
-using testing::assembled_run, testing::assembly, testing::card_of, testing::drawn_order;
-using testing::drawn_orders, testing::expect_balanced, testing::kept_checkpoints, testing::kept_result;
-using testing::late_runner, testing::late_steps;
 
 constexpr std::uint64_t hogwild_orders = 40, least_hogwild = 4; // each takes many runs
 
@@ -36,7 +29,7 @@ private:
   std::shared_ptr<gradient> computed_;
 };
 
-class LateKeptRun : public testing::DrawnRuns {
+class LateKeptRun : public DrawnRuns {
 protected:
   template <class Runner = late_runner>
   kept_result run(assembly a, drawn_order& order) {
@@ -48,7 +41,7 @@ protected:
   }
 };
 
-class HogwildCheckpoints : public testing::HogwildRuns<LateKeptRun> {};
+class HogwildCheckpoints : public HogwildRuns<LateKeptRun> {};
 
 TEST_P(HogwildCheckpoints, OfOneWorkerGoOnToTheSameWeights) {
   for (const char* rule : rules())
@@ -123,7 +116,7 @@ TEST_P(HogwildCheckpoints, LetOtherWorkersGoOn) {
 INSTANTIATE_TEST_SUITE_P(All, HogwildCheckpoints,
                          ::testing::Values("hogwild", "hogwild, async@6", "async, hogwild@5",
                                            "sync, hogwild@4, async@9", "hogwild, ssp:1@4, hogwild@8"),
-                         testing::name_of_policy);
+                         name_of_policy);
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

@@ -4,20 +4,16 @@
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <gmock/gmock.h>
-
 #include <array>
 #include <cmath>
 #include <random>
 
 // Runs on arrays that the program holds, with two named inputs.
 
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
-using testing::completed;
 using ::testing::HasSubstr;
-
 using floats = std::vector<float>;
 using ints = std::vector<std::int32_t>;
 
@@ -87,7 +83,7 @@ training_options options_for(std::size_t devices) {
 }
 
 void expect_the_same(const model_function& one, const model_function& two, const training_options& o) {
-  const training_report a = completed(one, data_of(in_one), o), b = completed(two, data_of(in_two), o);
+  const training_report a = completed(o, data_of(in_one), one), b = completed(o, data_of(in_two), two);
   EXPECT_FALSE(a.parameters_sha256.empty());
   EXPECT_EQ(a.parameters_sha256, b.parameters_sha256);
   EXPECT_EQ(a.test_rmse.value(), b.test_rmse.value());
@@ -97,24 +93,14 @@ TEST(InMemoryTraining, OfTwoInputsIsThatOfTheirColumnsInOne) {
   expect_the_same(of_one, of_two, options_for(2));
 }
 
-/// One worker of two devices.
-training_options spanning() {
+TEST(InMemoryTraining, SplitsTwoInputsOverDevicesAndIntoMicroBatches) {
+  if (available_devices().size() < 2) GTEST_SKIP() << "one core";
   training_options o = options_for(2);
   o.devices = cpus(2);
   o.workers = 1;
-  return o;
-}
-
-TEST(InMemoryTraining, CutsTwoInputsIntoMicroBatches) {
-  if (available_devices().size() < 2) GTEST_SKIP() << "one core";
-  training_options o = spanning();
+  expect_the_same(replicated(of_one), replicated(of_two), o);
   o.micro_batches = 4;
   expect_the_same(pipelined(of_one), pipelined(of_two), o);
-}
-
-TEST(InMemoryTraining, SplitsTwoInputsOverDevices) {
-  if (available_devices().size() < 2) GTEST_SKIP() << "one core";
-  expect_the_same(replicated(of_one), replicated(of_two), spanning());
 }
 
 TEST(InMemoryTraining, TakesArraysForTheRowsOfAFile) {
@@ -123,7 +109,7 @@ TEST(InMemoryTraining, TakesArraysForTheRowsOfAFile) {
   const floats targets = noise(100, 4);
   const auto sum_of = [&](dataset d) {
     const auto data = std::make_shared<data_split>(data_split{std::move(d), {}, "rows", {}});
-    return completed(model, data, options_for(1)).parameters_sha256;
+    return completed(options_for(1), data, model).parameters_sha256;
   };
   EXPECT_EQ(sum_of({float_features{{both}, rows}, targets}),
             sum_of(dataset::from(in_one(rows), sample_array({100}, targets))));
@@ -141,12 +127,12 @@ TEST(InMemoryTraining, PredictsWhatTheTestMeasured) {
     squares += distance * distance;
   }
   EXPECT_NEAR(r.test_rmse.value(), std::sqrt(squares / static_cast<double>(guesses.size())), 1e-9);
-  testing::expect_refused({"other inputs", [&] { run.predict(in_one(noise(both, 1))); },
-                           "data: named inputs of 'features' float32 5, where the model was built for"});
+  expect_refused({"other inputs", [&] { run.predict(in_one(noise(both, 1))); },
+                  "data: named inputs of 'features' float32 5, where the model was built for"});
 }
 
 TEST(InMemoryTraining, BuiltInModelsPredictSeveralNumbers) {
-  EXPECT_LT(completed(find_model("mlp:hidden=6"), data_of(in_one), options_for(1)).test_rmse.value(), 0.5);
+  EXPECT_LT(completed(options_for(1), data_of(in_one), find_model("mlp:hidden=6")).test_rmse.value(), 0.5);
 }
 
 /// A number for each pair of a user and an item; the rows of both gradients come straight from the batch.
@@ -183,14 +169,14 @@ training_options rating_options(const char* policy = "async", std::uint64_t epoc
 TEST(InMemoryTraining, LearnsFromTwoInputsOfNumbersOfRows) {
   for (const char* policy : {"async", "sync", "ssp:1", "hogwild"}) {
     SCOPED_TRACE(policy);
-    EXPECT_LT(completed(matrix_factors, ratings(), rating_options(policy, 100)).test_rmse.value(), 0.3);
+    EXPECT_LT(completed(rating_options(policy, 100), ratings(), matrix_factors).test_rmse.value(), 0.3);
   }
 }
 
 TEST(InMemoryTraining, IsReplayedOnTheSameArraysAlone) {
-  const auto o = testing::expect_repeatable(matrix_factors, ratings(), rating_options("async", 2));
-  testing::expect_refused({"another number in the second array",
-                           [&] { train(matrix_factors, ratings(1), o); }, "the training data were "});
+  const auto o = expect_repeatable(rating_options("async", 2), ratings(), matrix_factors);
+  expect_refused({"another number in the second array", [&] { train(matrix_factors, ratings(1), o); },
+                  "the training data were "});
 }
 
 TEST(InMemoryTraining, FailsInWordsAtARowThatNoTableHas) {
@@ -213,7 +199,7 @@ TEST(InMemoryTraining, RefusesAModelOfOtherInputs) {
   };
   auto unlike =
       std::make_shared<data_split>(data_split{samples(in_two, 16, 1), samples(in_one, 8, 1), "", {}});
-  testing::expect_refused({
+  expect_refused({
       {"name", trained(reading("middle", {1}, dtype::float32)),
        "input 'middle' of the model is none of this data set's, which are 'left', 'right' and 'labels'"},
       {"a file's", trained(reading("categories", {1}, dtype::int32)), "none of this data set's"},
@@ -228,7 +214,7 @@ TEST(InMemoryTraining, RefusesAModelOfOtherInputs) {
 
 TEST(InMemoryTraining, EndsWhenItsUserHasSeenEnough) {
   training_options o = options_for(2);
-  o.epochs = testing::for_ever;
+  o.epochs = for_ever;
   training run(of_two, data_of(in_two), o);
   while (!run.wait_for(std::chrono::milliseconds(1)))
     if (run.progress().steps >= 100) run.stop("seen enough");
@@ -239,4 +225,4 @@ TEST(InMemoryTraining, EndsWhenItsUserHasSeenEnough) {
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

@@ -2,32 +2,24 @@
 #include <mailgrad/tests/engine/account/event_reader.hpp>
 #include <mailgrad/tests/engine/ticking_time.hpp>
 
-#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include <atomic>
-#include <chrono>
 #include <fstream>
 #include <map>
 #include <stdexcept>
 #include <thread>
 
-// What is measured while a run goes on, and that it changes nothing.
-
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
-using testing::endless, testing::options_for, testing::small_data, testing::small_model, testing::stop_at,
-    testing::trained;
 using ::testing::IsEmpty, ::testing::SizeIs, ::testing::StartsWith;
-
 using namespace std::chrono_literals;
 
 class MeasuredRun : public ::testing::Test {
 protected:
   std::string in_folder(const char* name) const { return (folder_.path() / name).string(); }
   training_options measured(const std::string& policy, std::uint32_t workers,
-                            const testing::small_options& s = {.metrics_every = {.steps = 1}}) const {
+                            const small_options& s = {.metrics_every = {.steps = 1}}) const {
     training_options o = options_for(policy, workers, s);
     o.metrics = in_folder("m.jsonl");
     return o;
@@ -72,7 +64,7 @@ TEST_F(MeasuredRun, TellsEverySampleOfAShortRunInItsLoss) {
 /// Under this clock ten thousand steps take about a tenth of a second.
 TEST_F(MeasuredRun, MakesALineEachSoManyStepsHoweverFastTheyAre) {
   const training_options o = measured("async", 1, {.steps = 10'000, .metrics_every = {.steps = 1000}});
-  training run(small_model(), small_data(), o, std::make_shared<testing::ticking_time>());
+  training run(small_model(), small_data(), o, std::make_shared<ticking_time>());
   run.report();
   EXPECT_THAT(lines(), SizeIs(::testing::Ge(10U)));
 }
@@ -94,7 +86,7 @@ TEST_F(MeasuredRun, ReplaysWithTheSameWeights) {
   training_options o = options_for("async", 2, {.shards = 2});
   o.record = in_folder("run.rec");
   const std::string recorded = trained(o).parameters_sha256;
-  o = testing::replay_of(o);
+  o = replay_of(o);
   o.metrics_every = o.evaluate_every = {.steps = 1};
   EXPECT_EQ(trained(o).parameters_sha256, recorded);
 }
@@ -103,13 +95,13 @@ TEST_F(MeasuredRun, WritesTheSameEventsForTensorBoard) {
   training_options o = measured("async", 2);
   o.tensorboard = in_folder("board");
   const training_report r = trained(o);
-  ASSERT_THAT(testing::event_files(o.tensorboard), SizeIs(1));
-  const auto events = testing::events_in(testing::event_files(o.tensorboard)[0]);
+  ASSERT_THAT(event_files(o.tensorboard), SizeIs(1));
+  const auto events = events_in(event_files(o.tensorboard)[0]);
   const double now =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   std::size_t drawn = 0;
   double gaps = 0;
-  for (const testing::read_event& e : events) {
+  for (const read_event& e : events) {
     EXPECT_NEAR(e.wall_time, now, 3600);
     if (e.scalars.contains("progress/epoch")) ++drawn;
     if (e.histograms.contains("staleness/gaps")) gaps += e.histograms.at("staleness/gaps").num;
@@ -122,9 +114,9 @@ TEST_F(MeasuredRun, WritesTheSameEventsForTensorBoard) {
 TEST_F(MeasuredRun, TakesTheDateFromItsClock) {
   training_options o = measured("async", 1);
   o.tensorboard = in_folder("board");
-  training run(small_model(), small_data(), o, std::make_shared<testing::ticking_time>());
+  training run(small_model(), small_data(), o, std::make_shared<ticking_time>());
   run.report();
-  const auto files = testing::event_files(o.tensorboard);
+  const auto files = event_files(o.tensorboard);
   ASSERT_THAT(files, SizeIs(1));
   EXPECT_THAT(files[0].filename().string(), StartsWith("events.out.tfevents.0000000000."));
 }
@@ -213,7 +205,7 @@ TEST_F(MeasuredRun, NamesThePolicyOfEachMomentInTensorBoard) {
   std::vector<std::string> policies;
   std::vector<float> switches;
   std::map<std::string, std::string> options;
-  for (const testing::read_event& e : testing::events_in(testing::event_files(o.tensorboard)[0])) {
+  for (const read_event& e : events_in(event_files(o.tensorboard)[0])) {
     if (!e.options.empty()) options = e.options;
     for (const auto& [tag, text] : e.texts) policies.push_back(text);
     if (e.scalars.contains("policy/switches")) switches.push_back(e.scalars.at("policy/switches"));
@@ -307,7 +299,7 @@ TEST(ReportSoFar, CountsTheStepsOfEarlierProcesses) {
   o.checkpoints.folder = folder.path().string();
   const training_report first = trained(o);
   o = endless("async");
-  o.resume = testing::newest_in(folder.path());
+  o.resume = newest_in(folder.path());
   training run(small_model(), small_data(), o);
   const training_report so_far = run.report_so_far(0ms);
   EXPECT_GE(so_far.steps, first.steps);
@@ -345,4 +337,4 @@ TEST(ReportSoFar, AnswersSeveralThreadsAtOnce) {
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

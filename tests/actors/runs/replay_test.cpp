@@ -1,29 +1,20 @@
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
-#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
+#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 
-#include <gmock/gmock.h>
 #include <zlib.h>
 
-#include <algorithm>
-#include <array>
-#include <functional>
 #include <iostream>
 #include <limits>
-#include <map>
 #include <random>
 
-// Whole runs, recorded in one order of delivery and repeated in others, under every policy: a replay must
-// come to the same weights, ledgers and histograms, and record the same again.
+// A replay in another order must come to the same weights, ledgers and histograms, and record the same again.
 
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 using messaging::kill, messaging::send_anonymously;
-using testing::RecordedRun, testing::assembled_run, testing::assembly, testing::drawn_order,
-    testing::drawn_orders, testing::finished_run, testing::plain_under, testing::terms_of;
-
-using kind = order_entry::kind;
+using entry_kind = order_entry::kind;
 
 constexpr std::uint64_t recorded_orders = 150;
 /// So many that something rare happens in some of them.
@@ -37,8 +28,7 @@ protected:
 TEST_P(Replay, ComesToTheSameWeightsInAnyOrder) {
   for (const std::uint32_t shards : {1U, 3U})
     for (const drawn_order& order : drawn_orders(recorded_orders)) {
-      const std::uint64_t more_than_an_epoch = 15;
-      const assembly a{.policy = GetParam(), .shards = shards, .batches = more_than_an_epoch};
+      const assembly a{.policy = GetParam(), .shards = shards, .batches = 15}; // more than an epoch
       finish_and_repeat(a, order.seed());
     }
 }
@@ -52,9 +42,9 @@ TEST_P(ReplayOfStaleGradients, RepeatsACure) {
 }
 
 TEST_F(RecordedRun, IsRepeatedWithEveryCureAndLocalSteps) {
-  for (const testing::treated_run& t : testing::treated_runs)
+  for (const treated_run& t : treated_runs)
     for (const drawn_order& order : drawn_orders((recorded_orders + 4) / 5))
-      finish_and_repeat(testing::treated(t), order.seed());
+      finish_and_repeat(treated(t), order.seed());
 }
 
 /// Also where a worker has ended before the switch, or makes no step after it.
@@ -94,10 +84,10 @@ TEST_P(Replay, RepeatsARunThatSomebodyStopped) {
 }
 
 TEST_P(Replay, RepeatsARunThatDiverged) {
-  data_split split = *testing::small_data();
+  data_split split = *small_data();
   auto features = std::get<float_features>(split.train.features());
   // Its logits, or those after its gradient, are beyond what a float holds.
-  std::fill_n(features.values.begin() + 20 * testing::small_features, testing::small_features,
+  std::fill_n(features.values.begin() + 20 * small_features, small_features,
               std::numeric_limits<float>::max());
   split.train = dataset(features, {split.train.labels().begin(), split.train.labels().end()}, 3);
   data_ = std::make_shared<data_split>(std::move(split));
@@ -183,39 +173,27 @@ TEST_P(ReplayOfOrderedUpdates, IsOfARunThatOtherOrdersWouldChange) {
 TEST(EveryPolicyThatCanBeReplayed, IsTried) {
   for (const policy_form& form : policy_forms()) { // a user's own are not among them
     const std::string_view name = form.text.substr(0, form.text.find(':'));
-    const bool tried = std::ranges::any_of(testing::ordered_policies, [&](std::string_view text) {
-      return text.substr(0, text.find(':')) == name;
-    });
+    const bool tried = std::ranges::any_of(
+        ordered_policies, [&](std::string_view text) { return text.substr(0, text.find(':')) == name; });
     EXPECT_EQ(tried, name != "hogwild") << name;
   }
 }
 
-std::vector<const char*> policies_with_stale_gradients() {
-  const std::uint32_t workers = assembly{}.workers;
-  std::vector<const char*> some;
-  for (const char* policy : testing::ordered_policies) {
-    const std::vector<scheduled_policy> all = parse_policy_schedule(policy, workers);
-    const auto is_stale = [](const scheduled_policy& p) { return !p.policy.traits().always_fresh; };
-    const auto has_rounds = [](const scheduled_policy& p) { return p.policy.traits().has_rounds; };
-    if (std::ranges::any_of(all, is_stale) && std::ranges::none_of(all, has_rounds)) some.push_back(policy);
-  }
-  return some;
+bool has_stale_gradients(const char* policy) {
+  const std::vector<scheduled_policy> all = parse_policy_schedule(policy, assembly{}.workers);
+  const auto is_stale = [](const scheduled_policy& p) { return !p.policy.traits().always_fresh; };
+  const auto has_rounds = [](const scheduled_policy& p) { return p.policy.traits().has_rounds; };
+  return std::ranges::any_of(all, is_stale) && std::ranges::none_of(all, has_rounds);
 }
 
 /// Under the barrier of `sync` every order makes the same weights.
-std::vector<const char*> policies_with_ordered_updates() {
-  std::vector<const char*> some;
-  std::ranges::copy_if(testing::ordered_policies, std::back_inserter(some),
-                       [](std::string_view policy) { return policy != "sync"; });
-  return some;
-}
+bool has_ordered_updates(std::string_view policy) { return policy != "sync"; }
 
-INSTANTIATE_TEST_SUITE_P(EveryPolicy, Replay, ::testing::ValuesIn(testing::ordered_policies),
-                         testing::name_of_policy);
+INSTANTIATE_TEST_SUITE_P(EveryPolicy, Replay, ::testing::ValuesIn(ordered_policies), name_of_policy);
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, ReplayOfStaleGradients,
-                         ::testing::ValuesIn(policies_with_stale_gradients()), testing::name_of_policy);
+                         ::testing::ValuesIn(policies_of_which(has_stale_gradients)), name_of_policy);
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, ReplayOfOrderedUpdates,
-                         ::testing::ValuesIn(policies_with_ordered_updates()), testing::name_of_policy);
+                         ::testing::ValuesIn(policies_of_which(has_ordered_updates)), name_of_policy);
 
 // ---- what a run leaves behind that is killed: of each shard, and of the feeder, some of what it had done, each at its
 // own pace. It is repeated as far as it goes
@@ -236,7 +214,7 @@ recording killed(recording r, drawn_order& order) {
   return r;
 }
 
-class KilledRecording : public RecordedRun, public ::testing::WithParamInterface<testing::treated_run> {
+class KilledRecording : public RecordedRun, public ::testing::WithParamInterface<treated_run> {
 protected:
   /// Each shard begins with what it had told, and whatever follows is as if somebody had stopped the run.
   static void expect_begins_like(const recording& cut, const recording& was) {
@@ -247,14 +225,14 @@ protected:
              of(cut.entries[s][same]) == of(was.entries[s][same]))
         ++same;
       const auto added = std::ranges::count(cut.entries[s].begin() + static_cast<std::ptrdiff_t>(same),
-                                            cut.entries[s].end(), kind::gradient, &order_entry::what);
+                                            cut.entries[s].end(), entry_kind::gradient, &order_entry::what);
       EXPECT_LE(added, std::ssize(cut.batches)) << "at most one of each worker was under way";
     }
   }
 };
 
 TEST_P(KilledRecording, IsRepeatedAsFarAsItGoes) {
-  const assembly a = testing::treated(GetParam());
+  const assembly a = treated(GetParam());
   const drawn_orders tried(40);
   std::size_t repeated = 0;
   for (drawn_order& order : tried) {
@@ -262,8 +240,8 @@ TEST_P(KilledRecording, IsRepeatedAsFarAsItGoes) {
     const recording cut = repeatable_part(killed(was.order, order), terms_of(a));
     EXPECT_TRUE(cut.killed);
     expect_begins_like(cut, was.order);
-    repeated +=
-        static_cast<std::size_t>(std::ranges::count(cut.entries[0], kind::gradient, &order_entry::what));
+    repeated += static_cast<std::size_t>(
+        std::ranges::count(cut.entries[0], entry_kind::gradient, &order_entry::what));
 
     const finished_run first = finish(replay_of(a, cut), order.seed() + 100);
     EXPECT_EQ(first.report.ended, "completed");
@@ -275,7 +253,7 @@ TEST_P(KilledRecording, IsRepeatedAsFarAsItGoes) {
 }
 
 TEST_P(KilledRecording, IsRepeatedToTheEndIfAllOfItIsThere) {
-  const assembly a = testing::treated(GetParam());
+  const assembly a = treated(GetParam());
   for (drawn_order& order : drawn_orders(20)) {
     const finished_run was = finish(a, order.seed());
     const assembly again = replay_of(a, repeatable_part(killed(was.order), terms_of(a)));
@@ -284,30 +262,26 @@ TEST_P(KilledRecording, IsRepeatedToTheEndIfAllOfItIsThere) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryTreatment, KilledRecording, ::testing::ValuesIn(testing::treated_runs),
-                         testing::name_of_treated);
+INSTANTIATE_TEST_SUITE_P(EveryTreatment, KilledRecording, ::testing::ValuesIn(treated_runs), name_of_treated);
 
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, KilledRecording,
-                         ::testing::Values(testing::treated_run{"none"}, plain_under("sync"),
-                                           plain_under("ssp:1"), plain_under("dssp:0,2"),
-                                           plain_under("backup:1"), plain_under("k-async:2"),
-                                           plain_under("k-batch-async:2"), plain_under("k-batch-sync:2"),
-                                           plain_under("rennala:3"), plain_under("ringmaster:2"),
-                                           plain_under("malenia:4"), plain_under("ringleader"),
-                                           plain_under("async, sync@4, ssp:1@8"),
+                         ::testing::Values(treated_run{"none"}, plain_under("sync"), plain_under("ssp:1"),
+                                           plain_under("dssp:0,2"), plain_under("backup:1"),
+                                           plain_under("k-async:2"), plain_under("k-batch-async:2"),
+                                           plain_under("k-batch-sync:2"), plain_under("rennala:3"),
+                                           plain_under("ringmaster:2"), plain_under("malenia:4"),
+                                           plain_under("ringleader"), plain_under("async, sync@4, ssp:1@8"),
                                            plain_under("sync, backup:1@3, k-async:2@7, async@10")),
-                         testing::name_of_treated);
+                         name_of_treated);
 
 // ---- recordings that nobody wrote: real ones, changed at random. Each is refused in one line, or repeated to an end.
 // The environment's MAILGRAD_FORGED_FILES says how many; else it is a slice of 10,000
 
-/// Their seeds.
-testing::slice forged_files() {
-  const auto wanted = testing::asked_number("MAILGRAD_FORGED_FILES");
-  return wanted ? testing::slice(0, *wanted) : testing::slice_of(10'000);
+slice forged_files() {
+  const auto wanted = asked_number("MAILGRAD_FORGED_FILES");
+  return wanted ? slice(0, *wanted) : slice_of(10'000);
 }
 
-/// A recording as its bytes are.
 std::string written(const recording& r) {
   std::stringbuf bytes;
   recording_writer writer(std::make_unique<std::ostream>(&bytes), "memory", r.header);
@@ -321,18 +295,15 @@ std::string written(const recording& r) {
   return bytes.str();
 }
 
-/// Changes recordings.
 class forger {
 public:
   explicit forger(std::uint64_t seed) : random_(seed) {}
-
   /// Bytes, whatever they mean.
   std::string change_bytes(std::string bytes) {
     for (std::size_t n = 1 + below(3); n > 0 && !bytes.empty(); --n) change_some(bytes);
     if (below(4) > 0) repair_checksum(bytes);
     return bytes;
   }
-
   /// What bytes mean; all checksums are right.
   recording change_fields(recording r) {
     for (std::size_t n = 1 + below(3); n > 0; --n) change_one(r);
@@ -397,7 +368,7 @@ private:
         },
         [&] { t.worker = {static_cast<std::uint32_t>(below(4))}; },
         [&] { t.step.value += below(3) - 1; },
-        [&] { t.what = static_cast<kind>(below(4)); },
+        [&] { t.what = static_cast<entry_kind>(below(4)); },
         [&] { t.arrived = static_cast<std::int64_t>(random_()); }};
     changes[below(9)]();
   }
@@ -442,10 +413,6 @@ private:
   std::mt19937_64 random_;
 };
 
-struct fates {
-  std::size_t refused = 0, repeated = 0, repeated_in_part = 0;
-};
-
 class ForgedRecording : public RecordedRun {
 protected:
   static std::vector<assembly> runs() {
@@ -456,7 +423,6 @@ protected:
     all.emplace_back();
     return all;
   }
-
   /// What can be repeated of it; nothing, and one line, if it is refused.
   static std::shared_ptr<const recording> accepted(const assembly& a, const recording& r) {
     require_repeatable(r);
@@ -471,7 +437,7 @@ protected:
     try {
       a.replayed = accepted(a, killed ? parse_killed_recording(bytes, "x") : parse_recording(bytes, "x"));
     } catch (const recording_error& e) {
-      ++fates_.refused;
+      ++refused_;
       std::string why = std::string(e.what()).substr(0, 40);
       std::ranges::replace_if(
           why, [](char c) { return c >= '0' && c <= '9'; }, '#');
@@ -479,8 +445,8 @@ protected:
       EXPECT_THAT(e.what(), ::testing::Not(::testing::HasSubstr("\n")));
       return;
     }
-    ++(killed ? fates_.repeated_in_part : fates_.repeated);
-    testing::drawn_order order(seed);
+    ++(killed ? repeated_in_part_ : repeated_);
+    drawn_order order(seed);
     const assembled_run run = assemble(a);
     deliver(order);
     EXPECT_EQ(run.times_ended(), 1U) << "somebody waits";
@@ -494,7 +460,7 @@ protected:
     }
   }
 
-  fates fates_;
+  std::size_t refused_ = 0, repeated_ = 0, repeated_in_part_ = 0;
   std::map<std::string, std::size_t> reasons_;
 };
 
@@ -513,13 +479,13 @@ TEST_F(ForgedRecording, IsRefusedInOneLineOrRepeatedToAnEnd) {
     expect_refusal_or_end(all[which], bytes, r.killed, seed);
     if (HasFailure()) return;
   }
-  std::cout << fates_.refused << " refused, " << fates_.repeated << " repeated, " << fates_.repeated_in_part
+  std::cout << refused_ << " refused, " << repeated_ << " repeated, " << repeated_in_part_
             << " repeated as far as they go\n";
   for (const auto& [why, count] : reasons_) std::cout << "  " << count << "  " << why << '\n';
-  EXPECT_GT(fates_.refused, forged_files().size() / 4);
-  EXPECT_GT(fates_.repeated, forged_files().size() / 50);
-  EXPECT_GT(fates_.repeated_in_part, forged_files().size() / 50);
+  EXPECT_GT(refused_, forged_files().size() / 4);
+  EXPECT_GT(repeated_, forged_files().size() / 50);
+  EXPECT_GT(repeated_in_part_, forged_files().size() / 50);
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

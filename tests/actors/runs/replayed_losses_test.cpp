@@ -1,19 +1,14 @@
 #include <mailgrad/engine/record/recorded_incarnations.hpp>
-#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
-
-#include <gtest/gtest.h>
+#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 
 #include <tuple>
 
-// Runs in which workers are lost, leave, come late and come back, recorded in one order of delivery and
-// repeated in others: a replay comes to the same weights, though nobody is lost in it.
+// A replay of a run whose workers were lost and came back has the same weights, though nobody is lost in it.
 
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 using messaging::kill, messaging::send_anonymously;
-using testing::RecordedRun, testing::assembled_run, testing::assembly, testing::drawn_order,
-    testing::drawn_orders, testing::finished_run;
 
 constexpr std::uint64_t orders = 60;
 constexpr std::uint32_t slots = 5;
@@ -24,7 +19,7 @@ protected:
   /// Runs and records `a` while workers come and go. `switches`: the policy switches, too.
   finished_run disturbed(const assembly& a, drawn_order& order, std::size_t length, bool switches) {
     return finish(a, order, [&](assembled_run& run) {
-      testing::comings_and_goings workers(run, order, slots);
+      comings_and_goings workers(run, order, slots);
       for (std::uint64_t i = 1 + order.below(6); i > 0; --i) {
         deliver(order, order.below(length / 3));
         if (switches && order.below(3) == 0)
@@ -35,7 +30,6 @@ protected:
       }
     });
   }
-
   /// What a worker had trained that nobody knew of, a replay leaves out.
   static void expect_same_switches(const recording& was, const recording& is) {
     ASSERT_EQ(was.end.switches.size(), is.end.switches.size());
@@ -55,14 +49,13 @@ protected:
       const finished_run again = finish(replay, seed * 1000 + i);
       EXPECT_EQ(again.report.ended, "completed") << again.report.why;
       EXPECT_TRUE(again.report.ledger.balances()) << to_string(again.report.ledger);
-      ASSERT_NO_FATAL_FAILURE(testing::expect_same_bits(was.weights, again.weights));
+      ASSERT_NO_FATAL_FAILURE(expect_same_bits(was.weights, again.weights));
       for (std::size_t s = 0; s < was.outcome.shards.size(); ++s)
         EXPECT_EQ(was.outcome.shards[s].version, again.outcome.shards[s].version);
       EXPECT_EQ(was.order.batches, again.order.batches);
       expect_same_switches(was.order, again.order);
     }
   }
-
   /// Repeats runs in which workers come and go. Expects half of them to be repeated, and one in `part` to
   /// have lost or got an incarnation.
   void expect_all_repeated(const assembly& a, bool switches, std::size_t part) {
@@ -83,7 +76,7 @@ protected:
 };
 
 class ReplayedLossesOfAPolicy : public ReplayedLosses,
-                                public ::testing::WithParamInterface<std::tuple<const char*, std::uint32_t>> {
+                                public ::testing::WithParamInterface<policy_on_shards> {
 protected:
   static assembly with_slots() {
     const auto& [policy, shards] = GetParam();
@@ -107,17 +100,13 @@ TEST_P(ReplayedLossesOfAPolicy, LeaveOutWhatCameTooLate) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, ReplayedLossesOfAPolicy,
-                         ::testing::Combine(::testing::ValuesIn(testing::ordered_policies),
-                                            ::testing::Values(1U, 3U)),
-                         [](const auto& run) {
-                           return testing::test_name(std::get<0>(run.param)) + "On" +
-                                  std::to_string(std::get<1>(run.param));
-                         });
+                         ::testing::Combine(::testing::ValuesIn(ordered_policies), ::testing::Values(1U, 3U)),
+                         name_on_shards);
 
 TEST_F(ReplayedLosses, ComeToTheSameWeightsWithEveryCureAndLocalSteps) {
-  for (const testing::treated_run& t : testing::treated_runs) {
+  for (const treated_run& t : treated_runs) {
     SCOPED_TRACE(t.cure);
-    assembly a = testing::treated(t);
+    assembly a = treated(t);
     a.slots = slots;
     for (const bool switches : {false, true}) ASSERT_NO_FATAL_FAILURE(expect_all_repeated(a, switches, 4));
   }
@@ -126,7 +115,7 @@ TEST_F(ReplayedLosses, ComeToTheSameWeightsWithEveryCureAndLocalSteps) {
 /// A worker that hears that the data are exhausted takes the step that it holds, and pushes once more. A
 /// switch may come before that or after it.
 TEST_F(ReplayedLosses, ComeToTheSameWeightsWhereAHeldStepWasTakenBeforeASwitch) {
-  assembly a = testing::treated({"easgd", "sgd", 1});
+  assembly a = treated({"easgd", "sgd", 1});
   a.workers = 2;
   a.batches = 5;
   const std::size_t length = length_of(a);
@@ -146,4 +135,4 @@ TEST_F(ReplayedLosses, ComeToTheSameWeightsWhereAHeldStepWasTakenBeforeASwitch) 
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

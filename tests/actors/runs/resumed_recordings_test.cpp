@@ -1,19 +1,11 @@
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
-#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
+#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 
-#include <gmock/gmock.h>
+// The recording of a run that goes on from a checkpoint goes on as well, and is repeated from the beginning.
 
-#include <sstream>
-
-// Recorded runs that are killed and go on from a checkpoint. The recording goes on as well, and the whole of
-// it is repeated from the beginning.
-
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
-
-using testing::assembled_run, testing::assembly, testing::drawn_order, testing::drawn_orders,
-    testing::finished_run, testing::kept_checkpoints;
 
 constexpr std::uint64_t resumed_orders = 12, least_resumed = 4; // each takes many runs
 
@@ -28,18 +20,17 @@ struct recorded_and_kept {
   std::vector<killed_here> kept;
 };
 
-class ResumedRecordings : public testing::RecordedRun {
+class ResumedRecordings : public RecordedRun {
 protected:
   /// Takes checkpoints as if the run were killed right behind each.
   caf::actor spawn_watching_writer(const std::stringbuf& recorded, std::vector<killed_here>& into) {
     return spawn_writer([&](const write_checkpoint& x) {
       kept_checkpoints kept;
-      auto done = testing::keep(x, kept);
+      auto done = keep(x, kept);
       into.push_back({kept.back(), std::string(recorded.view())});
       return done;
     });
   }
-
   /// Runs and records `a`, behind what was recorded before.
   recorded_and_kept record(assembly a, drawn_order& order, const recording* before = nullptr) {
     std::stringbuf bytes;
@@ -63,9 +54,7 @@ protected:
     deliver(order);
     return ended.value();
   }
-
-  /// What of the killed run's recording lies before the checkpoint. Nothing if a worker had left a shard by
-  /// then, since all are near the end.
+  /// What of the killed run's recording lies before the checkpoint. Nothing if a worker had left by then.
   static std::optional<recording> before(const killed_here& k) {
     kept_schedule schedule;
     k.from->part("run")->field("schedule", schedule);
@@ -80,9 +69,7 @@ protected:
       return std::nullopt;
     }
   }
-
-  /// Records a run, goes on from each of its checkpoints, and from the first of the run that goes on, and
-  /// repeats each in other orders. Returns how many went on.
+  /// Goes on from each checkpoint of a run, and once more, and repeats each. Returns how many went on.
   std::size_t resume_and_repeat(assembly a, drawn_order& order) {
     a.batches = 18;
     a.checkpoint_every = 3 + order.seed() % 3;
@@ -104,7 +91,6 @@ protected:
     }
     return resumed;
   }
-
   /// Nothing if the recording cannot go on.
   std::optional<recorded_and_kept> go_on(assembly a, const killed_here& k, drawn_order& order) {
     const std::optional<recording> earlier = before(k);
@@ -150,16 +136,16 @@ TEST_F(ResumedRecordings, EndWhenTheRecorderIsLost) {
 /// Cures and local steps keep state of each worker.
 TEST_F(ResumedRecordings, OfEveryCureAndLocalStepsAreRepeated) {
   std::size_t repeated = 0;
-  for (const testing::treated_run& t : testing::treated_runs)
+  for (const treated_run& t : treated_runs)
     for (drawn_order& order : drawn_orders(resumed_orders / 2, least_resumed / 2)) {
       SCOPED_TRACE(std::string(t.cure) + " " + t.policy + " local steps " + std::to_string(t.local_steps));
-      repeated += resume_and_repeat(testing::treated(t), order);
+      repeated += resume_and_repeat(treated(t), order);
     }
   EXPECT_GT(repeated, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryPolicy, ResumedRecordingsOf, ::testing::ValuesIn(testing::kept_policies),
-                         testing::name_of_policy);
+INSTANTIATE_TEST_SUITE_P(EveryPolicy, ResumedRecordingsOf, ::testing::ValuesIn(kept_policies),
+                         name_of_policy);
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

@@ -1,15 +1,9 @@
-#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
+#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 
-#include <gmock/gmock.h>
+// Each checkpoint is a run that was killed at that place: another one goes on from there.
 
-// Whole runs whose state is kept while they go on, in drawn orders of all messages. Each checkpoint is a run
-// that was killed at that place: another one goes on from there.
-
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
-
-using testing::RecordedRun, testing::assembled_run, testing::assembly, testing::drawn_order,
-    testing::drawn_orders, testing::expect_same_bits, testing::kept_result, testing::treated_run;
 
 constexpr treated_run adam_under(const char* policy) { return {"none", "adam", 0, policy}; }
 
@@ -20,7 +14,6 @@ protected:
   kept_result run(const assembly& a, drawn_order& order) {
     return finish_keeping(a, order, [&] { deliver(order); });
   }
-
   /// Keeps checkpoints every few batches, and goes on from each of them.
   template <class Check>
   void resume_from_each(assembly a, std::uint64_t seed, const Check& check) {
@@ -37,7 +30,7 @@ protected:
   }
   /// The same of a replay of `a`, which repeats every weight that was read, so it goes on with the same bits.
   void resume_replay_from_each(const assembly& a, std::uint64_t seed) {
-    const testing::finished_run recorded = finish(a, seed);
+    const finished_run recorded = finish(a, seed);
     resume_from_each(replay_of(a, recorded.order), seed, [&](const kept_result& was, const kept_result& is) {
       expect_same_bits(was.weights, is.weights);
       EXPECT_EQ(is.report.ledger, recorded.report.ledger);
@@ -55,7 +48,7 @@ protected:
 
 /// The run of a case whose bits do not depend on the order of messages.
 assembly ordered(const treated_run& t, std::uint32_t shards) {
-  assembly a = testing::treated(t);
+  assembly a = treated(t);
   a.workers = std::string_view(t.policy) == "sync" ? 3 : 1;
   a.shards = shards;
   return a;
@@ -74,11 +67,11 @@ TEST_P(ExactlyResumed, ComesToTheSameWeights) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, ExactlyResumed,
-    ::testing::Values(testing::plain_under("sync"), treated_run{"none", "momentum", 0, "sync"},
-                      adam_under("async"), treated_run{"none", "momentum", 0, "ssp:1"},
-                      testing::plain_under("k-batch-async:2"), treated_run{"none", "adam", 2, "sync"},
-                      treated_run{"none", "sgd", 3, "async"}, treated_run{"easgd", "nesterov", 3, "async"},
-                      treated_run{"easgd", "sgd", 2, "sync"}, treated_run{"dc-asgd-a", "adam", 0, "async"},
+    ::testing::Values(plain_under("sync"), treated_run{"none", "momentum", 0, "sync"}, adam_under("async"),
+                      treated_run{"none", "momentum", 0, "ssp:1"}, plain_under("k-batch-async:2"),
+                      treated_run{"none", "adam", 2, "sync"}, treated_run{"none", "sgd", 3, "async"},
+                      treated_run{"easgd", "nesterov", 3, "async"}, treated_run{"easgd", "sgd", 2, "sync"},
+                      treated_run{"dc-asgd-a", "adam", 0, "async"},
                       treated_run{"gap-aware", "momentum", 0, "async"},
                       treated_run{"dana-zero", "sgd", 0, "async"},
                       treated_run{"dana-slim", "sgd", 0, "async"},
@@ -86,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
                       treated_run{"mla:2", "sgd", 2, "async", "nesterov"},
                       treated_run{"heloco", "sgd", 2, "async", "nesterov"},
                       treated_run{"none", "momentum", 0, "async, ssp:1@5, async@9"}),
-    testing::name_of_treated);
+    name_of_treated);
 
 /// The last checkpoint of a completed run is of before the workers end: what they then push, and what shards
 /// forget of them, is not in a long run.
@@ -128,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
                       treated_run{"dana-slim", "sgd", 0, "ssp:1"}, treated_run{"dana-dc", "sgd"},
                       treated_run{"easgd", "nesterov", 3}, treated_run{"easgd:0.5", "adam", 1},
                       treated_run{"easgd", "momentum", 2, "sync"}, treated_run{"momentum-compensation"}),
-    testing::name_of_treated);
+    name_of_treated);
 
 /// Runs whose bits depend on the order of messages: nothing is lost, and nothing counts twice.
 class Resumed : public ResumedRuns, public ::testing::WithParamInterface<const char*> {};
@@ -146,7 +139,7 @@ TEST_P(Resumed, TrainsEachBatchOnce) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Resumed, ::testing::ValuesIn(testing::kept_policies), testing::name_of_policy);
+INSTANTIATE_TEST_SUITE_P(All, Resumed, ::testing::ValuesIn(kept_policies), name_of_policy);
 
 /// Every batch is trained and every worker has left while the first checkpoint is still being written.
 TEST_P(Resumed, WaitsForNoCheckpointThatIsBeingWritten) {
@@ -190,12 +183,12 @@ TEST_P(Resumed, ReplaysGoOnBitForBit) {
 }
 
 TEST_F(ResumedRuns, ReplayOfEveryCureAndLocalStepsGoesOn) {
-  for (const treated_run& t : testing::treated_runs)
+  for (const treated_run& t : treated_runs)
     for (drawn_order& order : drawn_orders(orders / 8)) {
       SCOPED_TRACE(std::string(t.cure) + ' ' + t.policy);
-      resume_replay_from_each(testing::treated(t), order.seed());
+      resume_replay_from_each(treated(t), order.seed());
     }
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

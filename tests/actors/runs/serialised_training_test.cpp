@@ -7,17 +7,13 @@
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 #include <mailgrad/tests/engine/kinds_of_data.hpp>
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
 #include <mutex>
 
 // Whole runs with a model that came as bytes end with the same weights as with the function that built it.
 
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
-using testing::completed, testing::options_for, testing::small_data, testing::sparse_data;
 using ::testing::HasSubstr, ::testing::ThrowsMessage;
 
 /// Passes requests on to a model, and keeps the graph of each.
@@ -29,7 +25,6 @@ public:
       return model(g, r);
     };
   }
-
   /// What a machine without the code of the model gets.
   std::vector<std::byte> bytes() const { return write_model(graphs_); }
 
@@ -44,12 +39,11 @@ private:
   std::vector<model_graph> graphs_;
 };
 
-/// Trains twice, and expects the same weights.
 void expect_same_weights(const model_function& model, const std::shared_ptr<const data_split>& data,
                          const training_options& o, const operation_registry& known = {}) {
   asked_graphs asked;
-  const training_report here = completed(asked.passing_on(model), data, o);
-  const training_report there = completed(model_of(read_model(asked.bytes()), known), data, o);
+  const training_report here = completed(o, data, asked.passing_on(model));
+  const training_report there = completed(o, data, model_of(read_model(asked.bytes()), known));
   EXPECT_EQ(there.parameters_sha256, here.parameters_sha256);
   EXPECT_EQ(there.test_accuracy, here.test_accuracy);
 }
@@ -65,9 +59,9 @@ TEST(SerialisedTraining, EndsWithTheSameWeightsForEveryModel) {
     std::shared_ptr<const data_split> data;
     training_options o;
   } all[]{{"mlp:hidden=9x7,dropout=0.25", small_data(), longer},
-          {"lenet", testing::pictures(), short_run(1)},
-          {"gpt:layers=2,width=8,heads=2,dropout=0.1", testing::text(), short_run(2)},
-          {"dlrm:width=4,bottom=6,top=8", testing::tastes(), longer},
+          {"lenet", pictures(), short_run(1)},
+          {"gpt:layers=2,width=8,heads=2,dropout=0.1", text(), short_run(2)},
+          {"dlrm:width=4,bottom=6,top=8", tastes(), longer},
           {"softmax", sparse_data(), longer},
           {R"({"layers": [{"dense": {"units": 6, "activation": "gelu"}}, {"dense": {}}]})", small_data(),
            longer}};
@@ -182,4 +176,4 @@ TEST(SerialisedTraining, NamesTheLineOfTheModelWhenTheDataDoNotFit) {
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 
 // Whole runs of a small model, on an actor system with threads.
 
@@ -83,16 +84,13 @@ inline training_report trained(const training_options& o,
 }
 
 /// The report of a run that is to complete with books that balance.
-inline training_report completed(const model_function& model, std::shared_ptr<const data_split> data,
-                                 const training_options& o) {
+inline training_report completed(const training_options& o,
+                                 std::shared_ptr<const data_split> data = small_data(),
+                                 const model_function& model = small_model()) {
   training_report r = train(model, std::move(data), o);
   EXPECT_EQ(r.ended, "completed") << r.why;
   EXPECT_TRUE(r.ledger.balances()) << to_string(r.ledger);
   return r;
-}
-inline training_report completed(const training_options& o,
-                                 std::shared_ptr<const data_split> data = small_data()) {
-  return completed(small_model(), std::move(data), o);
 }
 
 /// A run that ends in this way, for that reason, and with books that balance.
@@ -113,15 +111,13 @@ void stop_at(training& run, int number, const char* why) {
 }
 
 /// The weights with which a run completes.
-inline std::vector<float> weights_of(const model_function& model, std::shared_ptr<const data_split> data,
-                                     const training_options& o) {
+inline std::vector<float> weights_of(const training_options& o,
+                                     std::shared_ptr<const data_split> data = small_data(),
+                                     const model_function& model = small_model()) {
   training run(model, std::move(data), o);
   EXPECT_EQ(run.report().ended, "completed") << run.report().why;
   const auto weights = run.parameters();
   return {weights.begin(), weights.end()};
-}
-inline std::vector<float> weights_of(const training_options& o) {
-  return weights_of(small_model(), small_data(), o);
 }
 
 /// The run that repeats what such a run has recorded.
@@ -131,21 +127,30 @@ inline training_options replay_of(training_options o) {
 }
 
 /// Records a run and expects that it is repeated bit for bit. Returns the options of its replay.
-inline training_options expect_repeatable(const model_function& model,
-                                          const std::shared_ptr<const data_split>& data, training_options o) {
+inline training_options expect_repeatable(training_options o,
+                                          const std::shared_ptr<const data_split>& data = small_data(),
+                                          const model_function& model = small_model()) {
   const scratch_folder folder;
   o.record = (folder.path() / "run.rec").string();
-  const training_report was = completed(model, data, o);
+  const training_report was = completed(o, data, model);
   o = replay_of(std::move(o));
-  EXPECT_EQ(completed(model, data, o).parameters_sha256, was.parameters_sha256);
+  EXPECT_EQ(completed(o, data, model).parameters_sha256, was.parameters_sha256);
   return o;
-}
-inline training_options expect_repeatable(training_options o) {
-  return expect_repeatable(small_model(), small_data(), std::move(o));
 }
 
 inline std::shared_ptr<const checkpoint> newest_in(const std::filesystem::path& folder) {
   return std::make_shared<const checkpoint>(newest_checkpoint(folder).what);
+}
+
+/// A run that goes on from the newest checkpoint of its first two epochs, which it leaves in `folder`.
+inline training_options resumed(training_options o, const std::filesystem::path& folder,
+                                std::uint64_t every_steps = 5) {
+  training_options half = o;
+  half.epochs = 2;
+  half.checkpoints = {.folder = folder.string(), .every_steps = every_steps};
+  completed(half);
+  o.resume = newest_in(folder);
+  return o;
 }
 
 } // namespace mailgrad::testing

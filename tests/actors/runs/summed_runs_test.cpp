@@ -1,30 +1,23 @@
 #include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 #include <mailgrad/tests/net/played_sums.hpp>
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
-#include <stdexcept>
 
 // Whole runs whose workers add their gradients up before they push them, in many orders of delivery.
 
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 using messaging::kill, messaging::send_anonymously;
-using testing::assembled_run, testing::assembly, testing::drawn_order, testing::drawn_orders,
-    testing::judged_by;
 using ::testing::FloatNear, ::testing::HasSubstr, ::testing::Pointwise;
-
 using ending = run_outcome::ending;
 
 constexpr std::uint64_t summed_orders = 100;
 
 /// Says of a step that its loss is no number, or that it failed.
-class failing_runner final : public testing::forwarding_runner {
+class failing_runner final : public forwarding_runner {
 public:
   enum class how { diverges, throws };
 
@@ -44,7 +37,7 @@ private:
   std::uint64_t steps_ = 0;
 };
 
-class SummedRuns : public testing::DrawnRuns {
+class SummedRuns : public DrawnRuns {
 protected:
   static assembly plain(std::uint32_t workers = 3, std::uint64_t batches = 13) {
     return {.policy = "sync", .workers = workers, .batches = batches};
@@ -116,29 +109,23 @@ TEST_F(SummedRuns, GoOnWithoutAWorkerThatLeaves) {
     send_anonymously(run.devices[order.below(3)], leave_run{});
   };
   in_orders(drawn_orders(summed_orders), summed(plain()), leave, [&](const assembled_run& run) {
-    expect_balanced(run);
-    ASSERT_EQ(run.outcome().how, ending::completed) << run.outcome().why;
+    expect_completed(run);
     for (const shard_report& s : run.outcome().shards) EXPECT_EQ(judged_by(s) + run.outcome().untrained, 13U);
     if (run.outcome().untrained == 0) ++whole;
   });
   EXPECT_GT(whole, 0U);
 }
 
-TEST_F(SummedRuns, EndWhenOneWorkerDiverges) {
-  in_orders(drawn_orders(summed_orders), failing(failing_runner::how::diverges),
-            [](const assembled_run& run) {
-              expect_balanced(run);
-              EXPECT_EQ(run.outcome().how, ending::diverged);
-              EXPECT_THAT(run.outcome().why, HasSubstr("worker 1 at its step 3"));
-            });
-}
-
-TEST_F(SummedRuns, EndWhenOneWorkerFails) {
-  in_orders(drawn_orders(summed_orders), failing(failing_runner::how::throws), [](const assembled_run& run) {
-    expect_balanced(run);
-    EXPECT_EQ(run.outcome().how, ending::failed);
-    EXPECT_THAT(run.outcome().why, HasSubstr("a kernel failed"));
-  });
+TEST_F(SummedRuns, EndWhenOneWorkerDivergesOrFails) {
+  const auto expect_ends = [&](failing_runner::how what, ending how, const char* why) {
+    in_orders(drawn_orders(summed_orders), failing(what), [&](const assembled_run& run) {
+      expect_balanced(run);
+      EXPECT_EQ(run.outcome().how, how);
+      EXPECT_THAT(run.outcome().why, HasSubstr(why));
+    });
+  };
+  expect_ends(failing_runner::how::diverges, ending::diverged, "worker 1 at its step 3");
+  expect_ends(failing_runner::how::throws, ending::failed, "a kernel failed");
 }
 
 /// What a worker has of its sums, from which it is not let go once it has died, as MPI does it.
@@ -205,10 +192,9 @@ TEST_F(SummedRuns, SayThatAWorkerWaitsForASum) {
 }
 
 TEST_F(SummedRuns, AreRefusedWithoutAnythingThatAddsUp) {
-  assembly a = summed(plain());
-  run_plan plan = testing::plan_of(a, data_);
+  run_plan plan = plan_of(summed(plain()), data_);
   EXPECT_THROW(run_crew(system_.actors(), std::move(plan), {.time = time_}), std::invalid_argument);
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

@@ -9,24 +9,15 @@
 #include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
 
-// Whole runs of models of other kinds, on threads of their own and in drawn orders.
-
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 using ::testing::AllOf, ::testing::ElementsAre, ::testing::HasSubstr, ::testing::SizeIs,
     ::testing::ThrowsMessage;
-using testing::assembled_run, testing::assembly, testing::completed, testing::drawn_order,
-    testing::drawn_orders, testing::expect_ended, testing::options_for, testing::small_data,
-    testing::sparse_data, testing::weights_of;
 
 // ---- between-graph replication: each worker builds a graph of its own, and what has one name is shared
 
@@ -63,7 +54,7 @@ std::vector<float> part(std::span<const float> all, const parameter_layout& layo
   return {values.begin(), values.end()};
 }
 
-class DifferentGraphs : public testing::DrawnRuns {
+class DifferentGraphs : public DrawnRuns {
 protected:
   /// By AdamW, which moves weights even by gradients of zero.
   static assembly two_workers(const std::string& policy) {
@@ -73,9 +64,7 @@ protected:
 
 /// The same barrier steps without actors: each worker's gradient at the same weights, halved and added.
 std::vector<float> trained_in_step(const assembly& a, const std::shared_ptr<const data_split>& data) {
-  model_request request;
-  request.sample_dims = data->train.sample_dims();
-  request.classes = data->train.classes();
+  model_request request = request_for(*data, a.batch);
   request.workers = a.workers;
   const auto layout = std::make_shared<parameter_layout>(lay_out(a.model, request, 1));
   shard weights(*layout, 0, a.seed, parse_optimizer(a.optimizer));
@@ -126,7 +115,7 @@ TEST_F(DifferentGraphs, MoveInAsyncOnlyWhatTheyHave) {
   a.batches = 1;
   in_orders(drawn_orders(20), a, [&](const assembled_run& run) {
     const std::uint32_t idle = run.outcome().workers[0].steps == 0 ? 0 : 1;
-    const std::vector<float> began = testing::first_values(run.layout(), a.seed), now = run.weights();
+    const std::vector<float> began = first_values(run.layout(), a.seed), now = run.weights();
     const auto moved = [&](const std::string& name) {
       return part(now, run.layout(), name) != part(began, run.layout(), name);
     };
@@ -142,7 +131,6 @@ protected:
     return options_for(GetParam(), 2,
                        {.optimizer = "adamw", .rate = 0.01, .epochs = 40, .shards = 2, .seed = 1});
   }
-
   /// A worker may be so slow to begin that the other has done everything.
   static bool is_trained(const std::string& name, const training_report& r) {
     if (name.starts_with("tower_")) return staleness_of(r, name[6] == '0' ? 0 : 1).total() > 0;
@@ -158,7 +146,7 @@ TEST_P(DifferentGraphsOnThreads, TrainTogether) {
   for (const placed_variable& v : layout.variables()) names.push_back(v.name);
   EXPECT_THAT(names, ElementsAre("trunk/weights", "trunk/bias", "nobodys", "tower_0/out/weights",
                                  "tower_0/out/bias", "tower_1/out/weights", "tower_1/out/bias"));
-  const std::vector<float> began = testing::first_values(layout, 1);
+  const std::vector<float> began = first_values(layout, 1);
   for (const std::string& name : names)
     EXPECT_EQ(part(run.parameters(), layout, name) != part(began, layout, name), is_trained(name, r)) << name;
 }
@@ -167,7 +155,7 @@ TEST_P(DifferentGraphsOnThreads, TrainTablesOfTheirOwn) {
   training run(sparse_towers, sparse_data(), options());
   const training_report r = expect_ended("completed", "", run.report());
   const parameter_layout& layout = run.layout();
-  const std::vector<float> began = testing::first_values(layout, 1);
+  const std::vector<float> began = first_values(layout, 1);
   for (const std::string name : {"tower_0/in/weights", "tower_1/in/weights"}) {
     const auto v = std::ranges::find(layout.variables(), name, &placed_variable::name);
     ASSERT_TRUE(v != layout.variables().end() && v->sparse) << name;
@@ -182,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, DifferentGraphsOnThreads,
 using DifferentGraphsRecorded = DifferentGraphsOnThreads;
 
 TEST_P(DifferentGraphsRecorded, AreRepeatedBitForBitAndOnlyAsTheyWere) {
-  const training_options o = testing::expect_repeatable(towers, small_data(), options());
+  const training_options o = expect_repeatable(options(), small_data(), towers);
   const auto other_second_graph = [](graph& g, const model_request& r) {
     if (r.worker == 1) g.variable("more", {2}, initialiser::zeros());
     return towers(g, r);
@@ -216,7 +204,6 @@ value polynomial(const named_values& inputs) {
   return matmul(features, g.variable("w", {3, 1}, initialiser::zeros()));
 }
 
-/// Over the devices of its worker.
 model_outputs polynomial_model(graph& g, const model_request& r) {
   const value x = g.input("features", {r.batch, 1});
   const value y = g.input("labels", {r.batch});
@@ -312,7 +299,7 @@ training_options on_two_devices(training_options o, std::size_t micro_batches) {
 }
 
 std::vector<float> weights_after(const training_options& o, const model_function& model = recommender()) {
-  return weights_of(model, taste_data(), o);
+  return weights_of(o, taste_data(), model);
 }
 
 double norm_of_difference(const std::vector<float>& a, const std::vector<float>& b) {
@@ -367,14 +354,14 @@ TEST_P(RecommenderInStep, WritesRepeatedRowsOnceAStepUnderHogwild) {
 }
 
 INSTANTIATE_TEST_SUITE_P(SeveralRules, RecommenderInStep,
-                         ::testing::Values("sgd", "adagrad", "momentum", "adam"), testing::name_of_policy);
+                         ::testing::Values("sgd", "adagrad", "momentum", "adam"), name_of_policy);
 
 TEST(RecommenderTraining, LearnsInEveryPolicy) {
   for (const char* policy : {"async", "sync", "ssp:1", "hogwild"}) {
     training_options o = joined_options(policy, 2, "adagrad");
     o.steps = 1000;
     o.shards = 2;
-    const training_report r = completed(recommender(), taste_data(), o);
+    const training_report r = completed(o, taste_data(), recommender());
     EXPECT_FALSE(r.test_accuracy);
     EXPECT_LT(r.test_rmse.value(), 0.5) << policy << "; guessing the mean gives 1";
   }
@@ -420,9 +407,8 @@ training_options small_gpt_options(std::uint32_t workers) {
 model_function small_gpt() { return *built_in_model("gpt:layers=2,width=16,heads=2"); }
 
 std::vector<float> gpt_weights_of(const training_options& o, const model_function& model = small_gpt()) {
-  return weights_of(model, text_data(), o);
+  return weights_of(o, text_data(), model);
 }
-/// With which a run begins.
 std::vector<float> first_gpt_weights() {
   training_options none = small_gpt_options(1);
   none.optimizer.learning_rate = 0;
@@ -470,4 +456,4 @@ TEST(TransformerTraining, WritesASample) {
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

@@ -2,34 +2,21 @@
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 #include <mailgrad/tests/support/full_disk.hpp>
 
-#include <gmock/gmock.h>
-
-#include <chrono>
 #include <functional>
 #include <sstream>
 
-// Runs on threads of their own, recorded into files and repeated.
-
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
-using ::testing::AllOf, ::testing::HasSubstr, ::testing::Not;
-using testing::completed, testing::small_data, testing::small_model, testing::trained;
+using ::testing::AllOf, ::testing::HasSubstr, ::testing::Not, ::testing::ThrowsMessage;
 
 class TrainingRecord : public ::testing::Test {
 protected:
-  static training_options four_workers() {
-    training_options o;
-    o.devices = testing::cores(4);
-    o.policy = "async";
-    o.optimizer = parse_optimizer("momentum");
-    o.batch = 8;
-    o.epochs = 20;
-    o.shards = 2;
-    return o;
+  static training_options four_workers(const std::string& policy = "async", std::uint64_t epochs = 20) {
+    return options_for(policy, 4, {.rate = {}, .epochs = epochs, .shards = 2, .seed = 1});
   }
-  training_options recorded() const {
-    training_options o = four_workers();
+  training_options recorded(const std::string& policy = "async", std::uint64_t epochs = 20) const {
+    training_options o = four_workers(policy, epochs);
     o.record = path_;
     return o;
   }
@@ -39,25 +26,22 @@ protected:
     o.replay = std::make_shared<const recording>(std::move(r));
     return o;
   }
-  /// Why a replay is refused; empty if it is not.
-  static std::string why_refused(const training_options& o,
-                                 const std::shared_ptr<const data_split>& data = small_data(),
-                                 const model_function& model = small_model()) {
+  static void expect_refused(const recording& r, const std::string& why) {
+    EXPECT_THAT([&] { training(small_model(), small_data(), replay_of(r)); },
+                ThrowsMessage<recording_error>(HasSubstr(why)));
+  }
+  /// Why a replay is refused after `change` of its options; empty if it is not.
+  std::string refusal(const std::function<void(training_options&)>& change,
+                      const std::shared_ptr<const data_split>& data = small_data(),
+                      const model_function& model = small_model()) const {
+    training_options o = replay_of(read());
+    change(o);
     try {
       const training run(model, data, o);
     } catch (const recording_error& e) {
       return e.what();
     }
     return "";
-  }
-
-  /// Why a replay is refused after `change` of its options.
-  std::string refusal(const std::function<void(training_options&)>& change,
-                      const std::shared_ptr<const data_split>& data = small_data(),
-                      const model_function& model = small_model()) const {
-    training_options o = replay_of(read());
-    change(o);
-    return why_refused(o, data, model);
   }
 
   const scratch_folder folder_;
@@ -67,8 +51,7 @@ protected:
 TEST_F(TrainingRecord, IsRepeatedBitForBit) {
   for (const char* policy : {"async", "ssp:1", "backup:1", "dssp:0,3", "async, sync@40, k-async:2@80"}) {
     SCOPED_TRACE(policy);
-    training_options o = recorded();
-    o.policy = policy;
+    training_options o = recorded(policy);
     const training_report was = completed(o);
     o = testing::replay_of(o);
     EXPECT_EQ(o.replay->end.parameters_sha256, was.parameters_sha256);
@@ -82,8 +65,7 @@ TEST_F(TrainingRecord, IsRepeatedBitForBit) {
 }
 
 TEST_F(TrainingRecord, HoldsSwitchesThatSomebodyAskedFor) {
-  training_options o = recorded();
-  o.epochs = 200;
+  const training_options o = recorded("async", 200);
   training_report was;
   {
     training run(small_model(), small_data(), o);
@@ -128,7 +110,7 @@ TEST_F(TrainingRecord, IsRefusedForAnotherRun) {
   EXPECT_THAT(refusal([](auto&) {}, small_data(47)), HasSubstr("training samples was 48, and is 47 here"));
   const auto known = small_data();
   data_split samples = *known, targets = *known;
-  samples.train = testing::small_samples(48, 9);
+  samples.train = small_samples(48, 9);
   const auto rows_of = [](const dataset& d) { return std::get<float_features>(d.features()); };
   targets.train = dataset(rows_of(known->train), std::vector<float>(48, 0.5F));
   targets.test = dataset(rows_of(known->test), std::vector<float>(24, 0.5F));
@@ -151,10 +133,9 @@ struct numbers {
 
 model_function model_of(const numbers& n) {
   return [n](graph& g, const model_request& r) {
-    const value x = g.input("features", {r.batch, testing::small_features});
+    const value x = g.input("features", {r.batch, small_features});
     const value labels = g.input("labels", {r.batch}, dtype::int32);
-    const value w =
-        g.variable("w", {testing::small_features, r.classes}, initialiser::constant(n.first_weight));
+    const value w = g.variable("w", {small_features, r.classes}, initialiser::constant(n.first_weight));
     const value logits = matmul(dropout(add(x, g.constant(n.added)), n.rate, n.seed), w);
     return model_outputs{logits, cross_entropy(logits, labels)};
   };
@@ -166,17 +147,14 @@ TEST_F(TrainingRecord, IsRefusedForAModelWithAnotherNumber) {
   train(model_of({}), small_data(), o);
   const auto of_one_shard = [](training_options& options) { options.shards = 1; };
   EXPECT_EQ(refusal(of_one_shard, small_data(), model_of({})), "");
-  const float next_rate = 0.1F + 1e-8F;
-  for (const numbers& n : {numbers{.first_weight = 0.5F}, {.added = 2}, {.rate = next_rate}, {.seed = 8}})
+  for (const numbers& n : {numbers{.first_weight = 0.5F}, {.added = 2}, {.rate = 0.1F + 1e-8F}, {.seed = 8}})
     EXPECT_THAT(refusal(of_one_shard, small_data(), model_of(n)), HasSubstr("the model was SHA-256 "));
 }
 
 TEST_F(TrainingRecord, OfAKilledRunIsRepeatedAsFarAsItGoes) {
   for (const char* policy : {"async", "sync", "async, ssp:1@40"}) {
     SCOPED_TRACE(policy);
-    training_options o = recorded();
-    o.policy = policy;
-    o.epochs = 100;
+    training_options o = recorded(policy, 100);
     trained(o);
     std::ostringstream bytes;
     bytes << std::ifstream(path_, std::ios::binary).rdbuf();
@@ -212,12 +190,10 @@ TEST_F(TrainingRecord, EndsIfAGradientHasNoEntry) {
   }
   EXPECT_THROW(trained(replay_of(r)), recording_error);
   r.end.ended = "diverged";
-  const training_report is = trained(replay_of(r));
-  EXPECT_EQ(is.ended, "failed");
-  EXPECT_THAT(is.why,
-              AllOf(HasSubstr("worker " + std::to_string(robbed.value)),
-                    HasSubstr("has no turn for its gradient of step"), Not(HasSubstr("does not balance"))));
-  EXPECT_TRUE(is.ledger.balances()) << to_string(is.ledger);
+  expect_ended("failed",
+               AllOf(HasSubstr("worker " + std::to_string(robbed.value)),
+                     HasSubstr("has no turn for its gradient of step"), Not(HasSubstr("does not balance"))),
+               trained(replay_of(r)));
 }
 
 TEST_F(TrainingRecord, IsRefusedIfItsReplayWouldHang) {
@@ -225,7 +201,7 @@ TEST_F(TrainingRecord, IsRefusedIfItsReplayWouldHang) {
   recording r = read();
   for (auto& entries : r.entries)
     std::erase_if(entries, [](const order_entry& t) { return t.worker == rank{3}; });
-  EXPECT_THAT(why_refused(replay_of(r)), HasSubstr("worker 3 never joins shard 0"));
+  expect_refused(r, "worker 3 never joins shard 0");
 }
 
 TEST_F(TrainingRecord, IsRefusedWhereMachineOrVersionRoundOtherwise) {
@@ -234,14 +210,12 @@ TEST_F(TrainingRecord, IsRefusedWhereMachineOrVersionRoundOtherwise) {
     recording r = read();
     for (auto& [name, value] : r.header.facts)
       if (name == fact) value = "of another kind";
-    EXPECT_THAT(why_refused(replay_of(r)),
-                HasSubstr("the " + std::string(fact) + " was of another kind, and is "));
+    expect_refused(r, "the " + std::string(fact) + " was of another kind, and is ");
   }
 }
 
 TEST_F(TrainingRecord, IsRefusedIfItSwitchesToWhatItsCureExcludes) {
-  training_options o = recorded();
-  o.policy = "async, ssp:2@40";
+  training_options o = recorded("async, ssp:2@40");
   o.cure = "dana-zero";
   o.optimizer = parse_optimizer("sgd");
   trained(o);
@@ -253,9 +227,7 @@ TEST_F(TrainingRecord, IsRefusedIfItSwitchesToWhatItsCureExcludes) {
 }
 
 TEST_F(TrainingRecord, IsNotForHogwild) {
-  training_options o = recorded();
-  o.policy = "hogwild";
-  EXPECT_THROW(training(small_model(), small_data(), o), std::invalid_argument);
+  EXPECT_THROW(training(small_model(), small_data(), recorded("hogwild")), std::invalid_argument);
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
@@ -268,19 +240,17 @@ TEST_F(TrainingRecord, IsRefusedIfTheDiskIsFullFromTheStart) {
 /// What could be written is repeated as far as it goes, and an older recording stays.
 TEST_F(TrainingRecord, EndsWhenTheDiskIsFullAndTheRunGoesOn) {
   folder_.write("run.rec", "an older recording");
-  training_options o = recorded();
-  o.epochs = 1000;
+  training_options o = recorded("async", 1000);
   training_report r;
   const auto begin = std::chrono::steady_clock::now();
   {
-    const testing::full_disk full(200'000);
+    const full_disk full(200'000);
     training run(small_model(), small_data(), o);
     r = run.report();
     EXPECT_THAT(run.recording_failure(), HasSubstr("File too large"));
   }
   EXPECT_EQ(r.ended, "completed");
-  ASSERT_TRUE(r.recording);
-  EXPECT_THAT(r.recording->failure, HasSubstr("File too large"));
+  EXPECT_THAT(r.recording.value().failure, HasSubstr("File too large"));
   EXPECT_GT(r.recording->seconds, 0);
   // The recorder has its own thread, and may be behind when training ends.
   EXPECT_LE(r.recording->seconds, in_seconds(std::chrono::steady_clock::now() - begin));
@@ -317,8 +287,7 @@ TEST_F(TrainingRecord, IsNotMadeOfAReplay) {
   trained(recorded());
   training_options o = replay_of(read());
   o.record = path_;
-  EXPECT_THAT([&] { trained(o); },
-              ::testing::ThrowsMessage<std::invalid_argument>(HasSubstr("makes none of its own")));
+  EXPECT_THAT([&] { trained(o); }, ThrowsMessage<std::invalid_argument>(HasSubstr("makes none of its own")));
 }
 
 TEST_F(TrainingRecord, TakesNoSwitchInAReplay) {
@@ -328,4 +297,4 @@ TEST_F(TrainingRecord, TakesNoSwitchInAReplay) {
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

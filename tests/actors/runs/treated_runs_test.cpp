@@ -3,21 +3,15 @@
 #include <mailgrad/tests/actors/runs/small_training.hpp>
 #include <mailgrad/tests/engine/worker/late_runner.hpp>
 
-#include <gmock/gmock.h>
-
 #include <cmath>
 #include <thread>
 
 // Whole runs with cures and with local steps, and such whose steps end late.
 
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 using messaging::kill, messaging::send_anonymously;
-using testing::assembled_run, testing::assembly, testing::completed, testing::drawn_order,
-    testing::drawn_orders, testing::late_runner, testing::late_steps, testing::late_threads,
-    testing::options_for, testing::small_data, testing::small_model, testing::trained, testing::treated,
-    testing::weights_of;
 using ::testing::FloatNear, ::testing::HasSubstr, ::testing::Pointwise, ::testing::ThrowsMessage;
 
 constexpr std::uint64_t cured_orders = 500;
@@ -26,11 +20,10 @@ void expect_near(const std::vector<float>& found, const std::vector<float>& expe
   EXPECT_THAT(found, Pointwise(FloatNear(1e-5F), expected));
 }
 
-class TreatedRun : public testing::DrawnRuns, public ::testing::WithParamInterface<testing::treated_run> {
+class TreatedRun : public DrawnRuns, public ::testing::WithParamInterface<treated_run> {
 protected:
   static void expect_all_trained(const assembled_run& run) {
-    EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-    expect_balanced(run);
+    expect_completed(run);
     const training_report report = report_of(run.outcome());
     EXPECT_EQ(report.steps, 12U);
     EXPECT_EQ(report.samples, 48U);
@@ -49,7 +42,7 @@ TEST_P(TreatedRun, EndsWhoeverDies) {
     deliver(order, order.below(100));
     kill(run.devices[order.below(run.devices.size())]);
   };
-  in_orders(drawn_orders(cured_orders), treated(GetParam()), kill_one, testing::expect_balanced);
+  in_orders(drawn_orders(cured_orders), treated(GetParam()), kill_one, expect_balanced);
 }
 
 TEST_P(TreatedRun, TrainsEveryBatchOnWorkersThatSpanDevices) {
@@ -69,8 +62,7 @@ TEST_P(TreatedRun, DoesNotSeeOnHowManyDevicesAWorkerComputes) {
   expect_near(drawn_weights(a), on_one);
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryCure, TreatedRun, ::testing::ValuesIn(testing::treated_runs),
-                         testing::name_of_treated);
+INSTANTIATE_TEST_SUITE_P(EveryCure, TreatedRun, ::testing::ValuesIn(treated_runs), name_of_treated);
 
 /// A third is guessing. Of the final weights: the last loss of a worker may be an early one, where the other
 /// takes most batches.
@@ -127,7 +119,7 @@ TEST(ElasticTraining, TakesTheGradientWhereTheExchangeBegins) {
   for (const char* policy : {"async", "sync"}) {
     const training_options plain = options_for(policy, 1, {.optimizer = "sgd"});
     const training run(small_model(), small_data(), plain);
-    const std::vector<float> w0 = testing::first_values(run.layout(), plain.seed);
+    const std::vector<float> w0 = first_values(run.layout(), plain.seed);
     const std::vector<float> x1 = weights_after(plain, 1);
     const std::vector<float> from_x1 = weights_after(plain, 2); // x1 - eta g(x1)
     std::vector<float> expected;
@@ -161,10 +153,10 @@ TEST(LocalTraining, IsRefusedWhereItMakesNoSense) {
   training_options o = options_for("hogwild", 2, {.optimizer = "sgd", .local_steps = 2});
   refused(o, small_data(), "under hogwild workers write into one block");
   o.policy = "async";
-  refused(o, testing::sparse_data(), "comes in rows");
+  refused(o, sparse_data(), "comes in rows");
   o.local_steps = 0;
   o.cure = "dc-asgd";
-  refused(o, testing::sparse_data(), "cure 'dc-asgd'");
+  refused(o, sparse_data(), "cure 'dc-asgd'");
 }
 
 // ---- steps that end when they like, as on a GPU: in orders drawn from a seed, and on threads that are no actor's
@@ -188,11 +180,11 @@ assembly with_late_steps(const late_case& c, late_steps& steps) {
 
 std::string name_of_late(const ::testing::TestParamInfo<late_case>& info) {
   const auto& [policy, local_steps, sample_gap] = info.param;
-  return testing::test_name(std::string(policy) + (local_steps > 0 ? " local" : "") +
-                            (sample_gap > 0 ? " sampled" : ""));
+  return test_name(std::string(policy) + (local_steps > 0 ? " local" : "") +
+                   (sample_gap > 0 ? " sampled" : ""));
 }
 
-class LateSteps : public testing::DrawnRuns, public ::testing::WithParamInterface<late_case> {
+class LateSteps : public DrawnRuns, public ::testing::WithParamInterface<late_case> {
 protected:
   /// Has `body` use the same run on threads, three of which end its steps, and kills its actors.
   template <class Body>
@@ -214,8 +206,7 @@ TEST_P(LateSteps, EndOnceWithABalancedLedgerAndEveryBatchTrained) {
     const assembled_run run = assemble(with_late_steps(GetParam(), steps));
     play(order, steps);
     ASSERT_EQ(run.times_ended(), 1U);
-    EXPECT_EQ(run.outcome().how, run_outcome::ending::completed);
-    expect_balanced(run);
+    expect_completed(run);
     EXPECT_EQ(report_of(run.outcome(), run.written()).samples, 48U);
   }
 }
@@ -237,11 +228,7 @@ TEST_P(LateSteps, EndWhenTheyLikeAfterTheRunWasStopped) {
 }
 
 TEST_P(LateSteps, EndOnThreadsOfTheirOwn) {
-  for (const drawn_order& order : drawn_orders(5))
-    on_threads(order.seed(), [](const assembled_run& run) {
-      EXPECT_EQ(run.outcome().how, run_outcome::ending::completed);
-      expect_balanced(run);
-    });
+  for (const drawn_order& order : drawn_orders(5)) on_threads(order.seed(), expect_completed);
 }
 
 /// The actors are killed under the steps that they have begun.
@@ -260,9 +247,8 @@ INSTANTIATE_TEST_SUITE_P(EveryWayOfAGradient, LateSteps,
                          name_of_late);
 
 std::vector<float> weights_with(const assembly& a, late_steps* steps) {
-  testing::deterministic_system system;
-  const assembled_run run(system.actors(), a, testing::small_data(),
-                          std::make_shared<testing::manual_time>());
+  deterministic_system system;
+  const assembled_run run(system.actors(), a, small_data(), std::make_shared<manual_time>());
   while (system.step() || (steps && steps->end_one())) {
   }
   return run.weights();
@@ -280,7 +266,7 @@ TEST_P(LateStepsOfOneWorker, MakeTheSameWeights) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, LateStepsOfOneWorker, ::testing::Values("async", "sync", "hogwild"),
-                         testing::name_of_policy);
+                         name_of_policy);
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing
