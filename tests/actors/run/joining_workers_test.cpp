@@ -1,6 +1,6 @@
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/tests/actors/only.hpp>
-#include <mailgrad/tests/actors/runs/recorded_runs.hpp>
+#include <mailgrad/tests/actors/runs/drawn_runs.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 
 #include <gmock/gmock.h>
@@ -90,8 +90,7 @@ protected:
     again_.slots = 4;
     testing::drawn_order order(1);
     const auto was = finish(again_, order, [](testing::assembled_run& run) { run.add_worker(3, 0); });
-    ASSERT_TRUE(was);
-    again_.replayed = std::make_shared<const recording>(was->order);
+    again_.replayed = std::make_shared<const recording>(was.order);
   }
   run_crew_options crew_options() {
     run_crew_options o{time_};

@@ -27,7 +27,6 @@ struct exchange_notes {
   bool left = false; ///< whether the worker has left
 };
 
-/// The options of an assembled run.
 struct assembly {
   std::string policy = "async";
   model_function model = small_model();
@@ -40,8 +39,8 @@ struct assembly {
   std::string optimizer = "momentum";
   std::optional<double> learning_rate{};
   std::string cure = "none";
-  std::uint64_t local_steps =
-      0; ///< if there are any, the optimiser is the workers', and the shards average models
+  /// If there are any, the optimiser is the workers', and the shards average models.
+  std::uint64_t local_steps = 0;
   std::string outer_optimizer = "sgd"; ///< of the shards then; another than sgd has a learning rate of 0.1
   std::uint64_t seed = 1;
   std::size_t trace_events = 0;
@@ -68,7 +67,31 @@ struct assembly {
   /// Gives what a worker adds its gradients up with; null: each gradient goes to the shards by itself.
   std::function<std::shared_ptr<net::all_reduce>(rank)> sums{};
   /// The eavesdropper between this worker and this shard calls it when it forwards weights.
-  std::function<void(std::uint32_t worker, std::uint32_t shard)> on_weights;
+  std::function<void(std::uint32_t worker, std::uint32_t shard)> on_weights{};
+};
+
+/// A runner that has another one compute. A test changes what it wants of it.
+class forwarding_runner : public step_runner {
+public:
+  explicit forwarding_runner(std::shared_ptr<step_runner> own) : own_(std::move(own)) {}
+
+  std::shared_ptr<gradient> make_gradient() const override { return own_->make_gradient(); }
+  void on_end(std::function<void()> notice) override { own_->on_end(std::move(notice)); }
+  void use_weights(std::uint32_t shard, const snapshot& values) override { own_->use_weights(shard, values); }
+  void use_host_weights(std::uint32_t shard, const float* values,
+                        std::shared_ptr<const void> owner) override {
+    own_->use_host_weights(shard, values, std::move(owner));
+  }
+  std::size_t most_under_way() const noexcept override { return own_->most_under_way(); }
+  step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override {
+    return own_->begin_step(std::move(inputs), std::move(out));
+  }
+  float end_step() override { return own_->end_step(); }
+  std::optional<device_span> span() const override { return own_->span(); }
+  step_state give_up() override { return own_->give_up(); }
+
+private:
+  std::shared_ptr<step_runner> own_;
 };
 
 /// The plan that `training` would make for such a run.
@@ -80,16 +103,11 @@ public:
   assembled_run(caf::actor_system& system, const assembly& a, const std::shared_ptr<const data_split>& data,
                 std::shared_ptr<const time_source> time);
   ~assembled_run();
-  assembled_run(const assembled_run&) = delete;
-  assembled_run& operator=(const assembled_run&) = delete;
-
   /// Spawns a worker that joins in mid-run, or comes back. It takes its place in `devices`.
   void add_worker(std::uint32_t worker, std::uint32_t incarnation);
-
   /// Ends every actor as a crash would. On a system with threads the caller must then wait until no actor
   /// lives. Otherwise two threads could release a handle at the same time.
   void kill_all() const;
-
   /// How often the coordinator has reported the end of the run.
   std::size_t times_ended() const {
     std::lock_guard guard(mutex_);
@@ -111,14 +129,12 @@ public:
   std::optional<std::uint64_t> written() const {
     return crew_->store() ? std::optional(crew_->store()->version()) : std::nullopt;
   }
-
   /// The weights in that block.
   std::vector<float> block() const {
     std::vector<float> flat(crew_->store()->size());
     crew_->store()->load(0, flat);
     return flat;
   }
-
   /// The weights at the end: of all shards, or in that block if there are none.
   std::vector<float> weights() const {
     if (outcome().shards.empty()) return block();

@@ -1,32 +1,15 @@
-#include <mailgrad/tests/actors/runs/gpu_orders.hpp>
-#include <mailgrad/tests/actors/runs/run_checks.hpp>
-#include <mailgrad/tests/actors/runs/spoiling_runner.hpp>
+#include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/tests/actors/runs/gpu_runs.hpp>
 #include <mailgrad/tests/engine/kinds_of_data.hpp>
 #include <mailgrad/tests/engine/tall_tables.hpp>
-#include <mailgrad/tests/support/test_name.hpp>
 
-#include <mailgrad/graph/models/built_in.hpp>
+// Workers whose model spans streams of the simulated GPU, of two GPUs, or a GPU and a core.
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
-
-// Workers whose model spans streams of the simulated GPU, of two GPUs, or a GPU and a core. The GPU runs
-// what is queued as late as it may, and no call may wait for it.
-
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 using messaging::kill, messaging::send_anonymously;
-using testing::asked_watch;
-using testing::assembled_run;
-using testing::assembly;
-using testing::drawn_order;
-using ::testing::HasSubstr;
-using testing::orders_on_gpu;
+using ::testing::AllOf, ::testing::HasSubstr;
 
 constexpr device the_host{};
 constexpr device first_stream{device_kind::cuda, 0};
@@ -43,19 +26,18 @@ struct spanning_case {
 };
 
 std::string name_of_spanning(const ::testing::TestParamInfo<spanning_case>& info) {
-  return testing::test_name(info.param.name);
+  return test_name(info.param.name);
 }
 
 assembly spanning_cores(const spanning_case& c) {
-  assembly a;
-  a.workers = 2;
-  a.devices_each = 2;
-  a.micro_batches = 3; // of a batch of 4: sizes 2, 1, 1
-  a.policy = c.policy;
-  a.local_steps = c.local_steps;
-  a.cure = c.cure;
-  if (c.local_steps > 0 || a.cure != "none") a.optimizer = "sgd";
-  return a;
+  const bool plain = c.local_steps == 0 && std::string_view(c.cure) == "none";
+  return {.policy = c.policy,
+          .workers = 2,
+          .optimizer = plain ? "momentum" : "sgd",
+          .cure = c.cure,
+          .local_steps = c.local_steps,
+          .devices_each = 2,
+          .micro_batches = 3}; // of a batch of 4: sizes 2, 1, 1
 }
 
 assembly spanned(assembly a, const spanning_case& c, const std::shared_ptr<event_watch>& watch) {
@@ -69,7 +51,15 @@ assembly spanned(assembly a, const spanning_case& c, const std::shared_ptr<event
   return a;
 }
 
-class GpuSpanning : public testing::GpuRun, public ::testing::WithParamInterface<spanning_case> {};
+class GpuSpanning : public GpuRun, public ::testing::WithParamInterface<spanning_case> {
+protected:
+  static assembly place_of_case(const assembly& a, const std::shared_ptr<event_watch>& watch) {
+    return spanned(a, GetParam(), watch);
+  }
+  static assembly run_of_case(const std::shared_ptr<event_watch>& watch) {
+    return place_of_case(spanning_cores(GetParam()), watch);
+  }
+};
 
 /// In `sync` the order makes no difference, so neither may a part that runs before the values come which it
 /// reads, nor a batch or values that are written while another part still reads them.
@@ -77,89 +67,56 @@ TEST_P(GpuSpanning, ComesToTheWeightsOfTheProcessorsInEveryOrder) {
   for (const bool replicated : {false, true}) {
     SCOPED_TRACE(replicated ? "replicated" : "pipelined");
     assembly a = spanning_cores(GetParam());
+    if (replicated && a.policy.find("hogwild") != std::string::npos) continue; // its devices share variables
     a.replicated = replicated;
     if (replicated) a.micro_batches = 2; // each of which has a sample for either device
     if (a.policy != "sync") a.workers = 1;
-    if (replicated && a.policy.find("hogwild") != std::string::npos) continue; // its devices share variables
     a.batches = 24;
-    const auto expected = finish(a, 1);
-    ASSERT_TRUE(expected);
-    ASSERT_EQ(expected->outcome.how, run_outcome::ending::completed) << expected->outcome.why;
-    expect_weights_in_every_order(expected->weights, 8,
-                                  [&](const auto& watch) { return spanned(a, GetParam(), watch); });
+    expect_weights_of_processors(a, 8, place_of_case);
   }
 }
 
 TEST_P(GpuSpanning, EndsOnceWithABalancedLedgerAndEveryBatchTrained) {
-  const auto make = [&](const auto& watch) { return spanned(spanning_cores(GetParam()), GetParam(), watch); };
-  in_every_order(8, make, [](const assembled_run& run) {
-    EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-    EXPECT_EQ(std::ranges::count(run.outcome().lost, true), 0);
-    testing::expect_balanced(run);
-    EXPECT_EQ(report_of(run.outcome(), run.written()).samples, 48U);
-  });
+  in_every_order(8, run_of_case, [](const assembled_run& run) { expect_all_trained_in_order(run); });
 }
 
 TEST_P(GpuSpanning, IsRepeatedBitForBit) {
   if (std::string(GetParam().policy).find("hogwild") != std::string::npos) return;
-  for (const drawn_order& order : orders_on_gpu(4)) {
-    expect_repeated(order.seed(), spanning_cores(GetParam()),
-                    [&](const assembly& a, const auto& watch) { return spanned(a, GetParam(), watch); });
-  }
+  for (const drawn_order& order : orders_on_gpu(4))
+    expect_repeated(order.seed(), spanning_cores(GetParam()), place_of_case);
 }
 
 TEST_P(GpuSpanning, EndsWhenItLikesAfterTheRunWasStopped) {
-  for (drawn_order& order : orders_on_gpu(16)) {
-    set_up();
-    const auto watch = std::make_shared<asked_watch>();
-    {
-      const assembled_run run = assemble(spanned(spanning_cores(GetParam()), GetParam(), watch));
-      play(order, *watch, order.below(400));
+  for (drawn_order& order : orders_on_gpu(16))
+    with_run(run_of_case, [&](const assembled_run& run, asked_watch& watch) {
+      play(order, watch, order.below(400));
       for (const caf::actor& worker : run.devices) send_anonymously(worker, give_up{});
-      play(order, *watch);
-      ASSERT_EQ(run.times_ended(), 1U);
-      testing::expect_balanced(run);
-    }
-    system_.run();
-  }
+      play_to_end(run, order, watch);
+    });
 }
 
 TEST_P(GpuSpanning, EndsARunOfWhichAStageDies) {
   std::size_t lost = 0;
-  for (drawn_order& order : orders_on_gpu(16)) {
-    set_up();
-    const auto watch = std::make_shared<asked_watch>();
-    {
-      const assembled_run run = assemble(spanned(spanning_cores(GetParam()), GetParam(), watch));
-      play(order, *watch, order.below(400));
+  for (drawn_order& order : orders_on_gpu(16))
+    with_run(run_of_case, [&](const assembled_run& run, asked_watch& watch) {
+      play(order, watch, order.below(400));
       kill(run.stages[order.below(run.stages.size())]);
-      play(order, *watch);
-      ASSERT_EQ(run.times_ended(), 1U);
-      testing::expect_balanced(run);
+      play_to_end(run, order, watch);
       lost += run.outcome().how == run_outcome::ending::failed ? 1 : 0;
-    }
-    system_.run();
-  }
+    });
   EXPECT_GT(lost, 0U);
 }
 
 TEST_P(GpuSpanning, EndsInOrderWhenAGpuIsLost) {
   std::size_t failed = 0;
-  for (std::uint64_t n = 1; n < 500; n += 23) {
-    set_up();
-    const auto watch = std::make_shared<asked_watch>();
-    drawn_order order(n);
-    {
-      const assembled_run run = assemble(spanned(spanning_cores(GetParam()), GetParam(), watch));
+  for (std::uint64_t n = 1; n < 500; n += 23)
+    with_run(run_of_case, [&](const assembled_run& run, asked_watch& watch) {
+      drawn_order order(n);
       set_up({.lost_gpu_at = n});
-      play(order, *watch);
-      ASSERT_EQ(run.times_ended(), 1U) << n;
+      play_to_end(run, order, watch);
       failed += run.outcome().how == run_outcome::ending::failed ? 1 : 0;
-      testing::expect_balanced(run);
       set_up();
-    }
-    system_.run();
-  }
+    });
   EXPECT_GT(failed, 5U);
 }
 
@@ -197,6 +154,8 @@ INSTANTIATE_TEST_SUITE_P(OfHogwildsRace, GpuSpanning,
                          name_of_spanning);
 #endif
 
+const spanning_case two_streams_there{"", {first_stream, second_stream}, {first_stream}};
+
 class GpuSpanningModels : public GpuSpanning {};
 
 /// Tables whose row numbers come from a kernel or with the batch, dropout, and attention, of which a GPU
@@ -207,11 +166,10 @@ TEST_F(GpuSpanningModels, ComeToTheWeightsOfTheProcessorsInEveryOrder) {
     std::shared_ptr<const data_split> data;
     std::size_t micro_batches;
   };
-  for (const learning& l : {learning{"dlrm:width=4,bottom=6,top=8", testing::tastes(), 3},
-                            learning{testing::tall_recommender, testing::tall_tastes(700), 3},
-                            learning{"softmax", testing::sparse_data(), 2},
-                            learning{"softmax", testing::tall_sparse_data(700), 2},
-                            learning{"gpt:layers=2,width=16,heads=2,dropout=0.1", testing::text(), 2}})
+  for (const learning& l :
+       {learning{"dlrm:width=4,bottom=6,top=8", tastes(), 3}, learning{tall_recommender, tall_tastes(700), 3},
+        learning{"softmax", sparse_data(), 2}, learning{"softmax", tall_sparse_data(700), 2},
+        learning{"gpt:layers=2,width=16,heads=2,dropout=0.1", text(), 2}})
     for (const std::vector<device>& parameters : {std::vector<device>{}, std::vector<device>{first_stream}}) {
       SCOPED_TRACE(std::string(l.model) + (parameters.empty() ? "" : " there"));
       data_ = l.data;
@@ -220,24 +178,18 @@ TEST_F(GpuSpanningModels, ComeToTheWeightsOfTheProcessorsInEveryOrder) {
       a.model = *built_in_model(l.model);
       a.micro_batches = l.micro_batches;
       a.batches = 12;
-      const auto expected = finish(a, 1);
-      ASSERT_TRUE(expected);
-      ASSERT_EQ(expected->outcome.how, run_outcome::ending::completed) << expected->outcome.why;
-      expect_weights_in_every_order(expected->weights, 4,
-                                    [&](const auto& watch) { return spanned(a, c, watch); });
+      expect_weights_of_processors(
+          a, 4, [&](const assembly& of, const auto& watch) { return spanned(of, c, watch); });
     }
 }
 
 /// The stages hand their values on within the GPU.
 TEST_F(GpuSpanningModels, WithWeightsThereCopyNothingButTheBatchOverTheBus) {
   const auto copied = [&](std::uint64_t batches) {
-    set_up();
-    assembly a = spanning_cores({});
+    assembly a = spanning_cores(two_streams_there);
     a.batches = batches;
     a.micro_batches = 1;
-    const spanning_case c{"", {first_stream, second_stream}, {first_stream}};
-    EXPECT_TRUE(finish(spanned(a, c, std::make_shared<testing::prompt_watch>()), 3));
-    return simulated_gpu::count();
+    return counted(spanned(a, two_streams_there, std::make_shared<prompt_watch>()));
   };
   const simulated_gpu::counters few = copied(6), many = copied(12);
   const std::size_t labels = 4 * sizeof(std::int32_t);
@@ -249,27 +201,22 @@ TEST_F(GpuSpanningModels, WithWeightsThereCopyNothingButTheBatchOverTheBus) {
 }
 
 TEST_F(GpuSpanningModels, SayWhichLabelDoesNotExist) {
-  for (drawn_order& order : orders_on_gpu(4)) {
-    set_up();
-    const auto watch = std::make_shared<asked_watch>();
-    {
-      const spanning_case c{"", {first_stream, second_stream}, {first_stream}};
-      assembly a = spanning_cores(c);
-      a.workers = 1;
-      a.runner = [](rank, std::shared_ptr<step_runner> own) {
-        return std::make_shared<testing::spoiling_runner>(std::move(own), 4);
-      };
-      const assembled_run run = assemble(spanned(a, c, watch));
-      play(order, *watch);
-      ASSERT_EQ(run.times_ended(), 1U);
+  const auto make = [](const auto& watch) {
+    assembly a = spanning_cores(two_streams_there);
+    a.workers = 1;
+    a.runner = [](rank, std::shared_ptr<step_runner> own) {
+      return std::make_shared<spoiling_runner>(std::move(own), 4);
+    };
+    return spanned(a, two_streams_there, watch);
+  };
+  for (drawn_order& order : orders_on_gpu(4))
+    with_run(make, [&](const assembled_run& run, asked_watch& watch) {
+      play_to_end(run, order, watch);
       EXPECT_EQ(run.outcome().how, run_outcome::ending::failed);
-      EXPECT_THAT(run.outcome().why, HasSubstr("its stage on cuda:0"));
-      EXPECT_THAT(run.outcome().why, HasSubstr("label 99, but the logits have 3 classes"));
-      testing::expect_balanced(run);
-    }
-    system_.run();
-  }
+      EXPECT_THAT(run.outcome().why, AllOf(HasSubstr("its stage on cuda:0"),
+                                           HasSubstr("label 99, but the logits have 3 classes")));
+    });
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

@@ -1,13 +1,8 @@
-#include <mailgrad/actors/training.hpp>
-#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/graph/operations.hpp>
+#include <mailgrad/tests/actors/runs/small_training.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
-#include <mailgrad/tests/support/scratch_files.hpp>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
@@ -15,7 +10,7 @@
 
 // Runs on arrays that the program holds, with two named inputs.
 
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
 using ::testing::HasSubstr;
@@ -81,22 +76,14 @@ model_outputs of_two(graph& g, const model_request& r) {
   return two_layers(x, g, r);
 }
 
-training_options options_for(std::size_t devices, std::uint32_t workers = 0) {
-  training_options o;
+training_options options_for(std::size_t devices) {
+  training_options o{.policy = "sync", .optimizer = {.learning_rate = 0.1}, .batch = 16, .epochs = 2};
   o.devices.assign(devices, parse_device("cpu:0"));
-  o.workers = workers;
-  o.policy = "sync";
-  o.batch = 16;
-  o.epochs = 2;
-  o.optimizer.learning_rate = 0.1;
   return o;
 }
 
 void expect_the_same(const model_function& one, const model_function& two, const training_options& o) {
-  const training_report a = train(one, data_of(in_one), o);
-  const training_report b = train(two, data_of(in_two), o);
-  EXPECT_EQ(a.ended, "completed") << a.why;
-  EXPECT_EQ(b.ended, "completed") << b.why;
+  const training_report a = completed(o, data_of(in_one), one), b = completed(o, data_of(in_two), two);
   EXPECT_FALSE(a.parameters_sha256.empty());
   EXPECT_EQ(a.parameters_sha256, b.parameters_sha256);
   EXPECT_EQ(a.test_rmse.value(), b.test_rmse.value());
@@ -106,37 +93,26 @@ TEST(InMemoryTraining, OfTwoInputsIsThatOfTheirColumnsInOne) {
   expect_the_same(of_one, of_two, options_for(2));
 }
 
-/// One worker of two devices.
-training_options spanning() {
-  training_options o = options_for(2, 1);
-  o.devices[1] = parse_device("cpu:1");
-  return o;
-}
-
-TEST(InMemoryTraining, CutsTwoInputsIntoMicroBatches) {
+TEST(InMemoryTraining, SplitsTwoInputsOverDevicesAndIntoMicroBatches) {
   if (available_devices().size() < 2) GTEST_SKIP() << "one core";
-  training_options o = spanning();
+  training_options o = options_for(2);
+  o.devices = cpus(2);
+  o.workers = 1;
+  expect_the_same(replicated(of_one), replicated(of_two), o);
   o.micro_batches = 4;
   expect_the_same(pipelined(of_one), pipelined(of_two), o);
-}
-
-TEST(InMemoryTraining, SplitsTwoInputsOverDevices) {
-  if (available_devices().size() < 2) GTEST_SKIP() << "one core";
-  expect_the_same(replicated(of_one), replicated(of_two), spanning());
 }
 
 TEST(InMemoryTraining, TakesArraysForTheRowsOfAFile) {
   const auto model = find_model("mlp:hidden=6");
   const floats rows = noise(100 * both, 3);
   const floats targets = noise(100, 4);
-  const auto trained = [&](dataset d) {
-    return train(model, std::make_shared<data_split>(data_split{std::move(d), {}, "rows", {}}),
-                 options_for(1));
+  const auto sum_of = [&](dataset d) {
+    const auto data = std::make_shared<data_split>(data_split{std::move(d), {}, "rows", {}});
+    return completed(options_for(1), data, model).parameters_sha256;
   };
-  const training_report file = trained({float_features{{both}, rows}, targets});
-  const training_report arrays = trained(dataset::from(in_one(rows), sample_array({100}, targets)));
-  EXPECT_EQ(file.ended, "completed") << file.why;
-  EXPECT_EQ(file.parameters_sha256, arrays.parameters_sha256);
+  EXPECT_EQ(sum_of({float_features{{both}, rows}, targets}),
+            sum_of(dataset::from(in_one(rows), sample_array({100}, targets))));
 }
 
 TEST(InMemoryTraining, PredictsWhatTheTestMeasured) {
@@ -151,14 +127,12 @@ TEST(InMemoryTraining, PredictsWhatTheTestMeasured) {
     squares += distance * distance;
   }
   EXPECT_NEAR(r.test_rmse.value(), std::sqrt(squares / static_cast<double>(guesses.size())), 1e-9);
-  testing::expect_refused({"other inputs", [&] { run.predict(in_one(noise(both, 1))); },
-                           "data: named inputs of 'features' float32 5, where the model was built for"});
+  expect_refused({"other inputs", [&] { run.predict(in_one(noise(both, 1))); },
+                  "data: named inputs of 'features' float32 5, where the model was built for"});
 }
 
 TEST(InMemoryTraining, BuiltInModelsPredictSeveralNumbers) {
-  const training_report r = train(find_model("mlp:hidden=6"), data_of(in_one), options_for(1));
-  EXPECT_EQ(r.ended, "completed") << r.why;
-  EXPECT_LT(r.test_rmse.value(), 0.5);
+  EXPECT_LT(completed(options_for(1), data_of(in_one), find_model("mlp:hidden=6")).test_rmse.value(), 0.5);
 }
 
 /// A number for each pair of a user and an item; the rows of both gradients come straight from the batch.
@@ -182,40 +156,27 @@ std::shared_ptr<const data_split> ratings(std::int32_t last_item = 0) {
   return std::make_shared<data_split>(data_split{all, all.slice(0, 63), "ratings", {}});
 }
 
-training_options rating_options() {
+/// With a rate so small that the staleness of a busy machine does no harm.
+training_options rating_options(const char* policy = "async", std::uint64_t epochs = 20) {
   training_options o = options_for(2);
-  o.policy = "async";
+  o.policy = policy;
   o.optimizer = parse_optimizer("adam");
-  o.optimizer.learning_rate = 0.05;
-  o.epochs = 20;
+  o.optimizer.learning_rate = 0.02;
+  o.epochs = epochs;
   return o;
 }
 
 TEST(InMemoryTraining, LearnsFromTwoInputsOfNumbersOfRows) {
   for (const char* policy : {"async", "sync", "ssp:1", "hogwild"}) {
     SCOPED_TRACE(policy);
-    training_options o = rating_options();
-    o.policy = policy;
-    o.optimizer.learning_rate = 0.02; // so small that the staleness of a busy machine does no harm
-    o.epochs = 100;
-    const training_report r = train(matrix_factors, ratings(), o);
-    EXPECT_EQ(r.ended, "completed") << r.why;
-    EXPECT_LT(r.test_rmse.value(), 0.3);
+    EXPECT_LT(completed(rating_options(policy, 100), ratings(), matrix_factors).test_rmse.value(), 0.3);
   }
 }
 
 TEST(InMemoryTraining, IsReplayedOnTheSameArraysAlone) {
-  const scratch_folder folder;
-  training_options o = rating_options();
-  o.epochs = 2;
-  o.record = (folder.path() / "run.rec").string();
-  const training_report recorded = train(matrix_factors, ratings(), o);
-  ASSERT_EQ(recorded.ended, "completed") << recorded.why;
-  o.replay = std::make_shared<recording>(read_recording(o.record));
-  o.record.clear();
-  EXPECT_EQ(train(matrix_factors, ratings(), o).parameters_sha256, recorded.parameters_sha256);
-  testing::expect_refused({"another number in the second array",
-                           [&] { train(matrix_factors, ratings(1), o); }, "the training data were "});
+  const auto o = expect_repeatable(rating_options("async", 2), ratings(), matrix_factors);
+  expect_refused({"another number in the second array", [&] { train(matrix_factors, ratings(1), o); },
+                  "the training data were "});
 }
 
 TEST(InMemoryTraining, FailsInWordsAtARowThatNoTableHas) {
@@ -238,7 +199,7 @@ TEST(InMemoryTraining, RefusesAModelOfOtherInputs) {
   };
   auto unlike =
       std::make_shared<data_split>(data_split{samples(in_two, 16, 1), samples(in_one, 8, 1), "", {}});
-  testing::expect_refused({
+  expect_refused({
       {"name", trained(reading("middle", {1}, dtype::float32)),
        "input 'middle' of the model is none of this data set's, which are 'left', 'right' and 'labels'"},
       {"a file's", trained(reading("categories", {1}, dtype::int32)), "none of this data set's"},
@@ -253,7 +214,7 @@ TEST(InMemoryTraining, RefusesAModelOfOtherInputs) {
 
 TEST(InMemoryTraining, EndsWhenItsUserHasSeenEnough) {
   training_options o = options_for(2);
-  o.epochs = 1'000'000;
+  o.epochs = for_ever;
   training run(of_two, data_of(in_two), o);
   while (!run.wait_for(std::chrono::milliseconds(1)))
     if (run.progress().steps >= 100) run.stop("seen enough");
@@ -264,4 +225,4 @@ TEST(InMemoryTraining, EndsWhenItsUserHasSeenEnough) {
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

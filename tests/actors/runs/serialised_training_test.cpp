@@ -1,35 +1,20 @@
-#include <mailgrad/tests/actors/runs/small_training.hpp>
-#include <mailgrad/tests/engine/kinds_of_data.hpp>
-
-#include <mailgrad/actors/training.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/serial/serialised_model.hpp>
+#include <mailgrad/tests/actors/runs/small_training.hpp>
+#include <mailgrad/tests/engine/kinds_of_data.hpp>
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cmath>
-#include <memory>
 #include <mutex>
 
 // Whole runs with a model that came as bytes end with the same weights as with the function that built it.
 
-namespace mailgrad {
+namespace mailgrad::testing {
 namespace {
 
-using ::testing::HasSubstr;
-using testing::options_for;
-using testing::pictures;
-using testing::small_data;
-using testing::sparse_data;
-using testing::tastes;
-using testing::text;
-using ::testing::ThrowsMessage;
+using ::testing::HasSubstr, ::testing::ThrowsMessage;
 
 /// Passes requests on to a model, and keeps the graph of each.
 class asked_graphs {
@@ -40,7 +25,6 @@ public:
       return model(g, r);
     };
   }
-
   /// What a machine without the code of the model gets.
   std::vector<std::byte> bytes() const { return write_model(graphs_); }
 
@@ -55,72 +39,47 @@ private:
   std::vector<model_graph> graphs_;
 };
 
-/// Trains twice, and expects the same weights.
 void expect_same_weights(const model_function& model, const std::shared_ptr<const data_split>& data,
                          const training_options& o, const operation_registry& known = {}) {
   asked_graphs asked;
-  const training_report here = train(asked.passing_on(model), data, o);
-  ASSERT_EQ(here.ended, "completed");
-  const training_report there = train(model_of(read_model(asked.bytes()), known), data, o);
-  EXPECT_EQ(there.ended, "completed");
+  const training_report here = completed(o, data, asked.passing_on(model));
+  const training_report there = completed(o, data, model_of(read_model(asked.bytes()), known));
   EXPECT_EQ(there.parameters_sha256, here.parameters_sha256);
   EXPECT_EQ(there.test_accuracy, here.test_accuracy);
 }
 
-training_options short_run(std::uint32_t workers) {
-  training_options o = options_for("sync", workers);
-  o.epochs = 1;
-  return o;
+training_options short_run(std::uint32_t workers, std::uint64_t seed = 3) {
+  return options_for("sync", workers, {.epochs = 1, .seed = seed});
 }
 
 TEST(SerialisedTraining, EndsWithTheSameWeightsForEveryModel) {
-  {
-    SCOPED_TRACE("mlp");
-    expect_same_weights(*built_in_model("mlp:hidden=9x7,dropout=0.25"), small_data(), options_for("sync", 2));
-  }
-  {
-    SCOPED_TRACE("lenet");
-    expect_same_weights(*built_in_model("lenet"), pictures(), short_run(1));
-  }
-  {
-    SCOPED_TRACE("gpt");
-    expect_same_weights(*built_in_model("gpt:layers=2,width=8,heads=2,dropout=0.1"), text(), short_run(2));
-  }
-  {
-    SCOPED_TRACE("dlrm");
-    expect_same_weights(*built_in_model("dlrm:width=4,bottom=6,top=8"), tastes(), options_for("sync", 2));
-  }
-  {
-    SCOPED_TRACE("softmax of sparse rows");
-    expect_same_weights(*built_in_model("softmax"), sparse_data(), options_for("sync", 2));
-  }
-  {
-    SCOPED_TRACE("a file of layers");
-    expect_same_weights(
-        find_model(R"({"layers": [{"dense": {"units": 6, "activation": "gelu"}}, {"dense": {}}]})"),
-        small_data(), options_for("sync", 2));
+  const training_options longer = options_for("sync", 2);
+  const struct {
+    const char* model;
+    std::shared_ptr<const data_split> data;
+    training_options o;
+  } all[]{{"mlp:hidden=9x7,dropout=0.25", small_data(), longer},
+          {"lenet", pictures(), short_run(1)},
+          {"gpt:layers=2,width=8,heads=2,dropout=0.1", text(), short_run(2)},
+          {"dlrm:width=4,bottom=6,top=8", tastes(), longer},
+          {"softmax", sparse_data(), longer},
+          {R"({"layers": [{"dense": {"units": 6, "activation": "gelu"}}, {"dense": {}}]})", small_data(),
+           longer}};
+  for (const auto& [model, data, o] : all) {
+    SCOPED_TRACE(model);
+    expect_same_weights(find_model(model), data, o);
   }
 }
 
 TEST(SerialisedTraining, EndsWithTheSameWeightsOverSeveralDevices) {
-  training_options o = options_for("sync", 2);
-  o.workers = 1;
-  o.micro_batches = 3;
   const model_function mlp = *built_in_model("mlp:hidden=9x7");
-  {
-    SCOPED_TRACE("pipelined");
-    expect_same_weights(pipelined(mlp), small_data(), o);
-  }
-  o.micro_batches = 1;
-  {
-    SCOPED_TRACE("replicated");
-    expect_same_weights(replicated(mlp), small_data(), o);
-  }
-  {
-    SCOPED_TRACE("two workers of two devices each");
-    o.devices = testing::cores(4);
-    o.workers = 2;
-    expect_same_weights(pipelined(mlp), small_data(), o);
+  const std::tuple<const char*, model_function, training_options> all[]{
+      {"replicated", replicated(mlp), options_for("sync", 2, {.workers = 1})},
+      {"pipelined", pipelined(mlp), options_for("sync", 2, {.workers = 1, .micro_batches = 3})},
+      {"two workers of two devices each", pipelined(mlp), options_for("sync", 4, {.workers = 2})}};
+  for (const auto& [what, model, o] : all) {
+    SCOPED_TRACE(what);
+    expect_same_weights(model, small_data(), o);
   }
 }
 
@@ -196,9 +155,7 @@ TEST(SerialisedTraining, NamesTheBatchThatNoGraphWasBuiltFor) {
   train(asked.passing_on(of_cubes), small_data(), short_run(1));
   operation_registry known;
   known.add<cube_operation>();
-  training_options o = short_run(1);
-  o.seed = 77;
-  EXPECT_THAT([&] { train(model_of(read_model(asked.bytes()), known), small_data(), o); },
+  EXPECT_THAT([&] { train(model_of(read_model(asked.bytes()), known), small_data(), short_run(1, 77)); },
               ThrowsMessage<graph_error>(
                   HasSubstr("no graph of it was built for seed 77; the nearest was built for seed 3")));
 }
@@ -219,4 +176,4 @@ TEST(SerialisedTraining, NamesTheLineOfTheModelWhenTheDataDoNotFit) {
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

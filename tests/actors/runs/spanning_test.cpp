@@ -1,69 +1,36 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/training.hpp>
-#include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/tests/actors/runs/drawn_runs.hpp>
-#include <mailgrad/tests/actors/runs/run_checks.hpp>
-
-#include <gmock/gmock.h>
-
-#include <algorithm>
+#include <mailgrad/tests/actors/runs/small_training.hpp>
 
 // Workers whose model spans several devices: in every order of messages, and on real threads.
 
-namespace mailgrad {
-using messaging::kill, messaging::send_anonymously;
-
+namespace mailgrad::testing {
 namespace {
 
-using ::testing::AllOf;
-using testing::assembled_run;
-using testing::assembly;
-using testing::drawn_order;
-using testing::drawn_orders;
-using testing::expect_balanced;
-using ::testing::FloatNear;
-using ::testing::HasSubstr;
-using ::testing::Pointwise;
-using testing::small_data;
-using testing::small_model;
-using ::testing::ThrowsMessage;
+using messaging::kill, messaging::send_anonymously;
+using ::testing::AllOf, ::testing::FloatNear, ::testing::HasSubstr, ::testing::Pointwise,
+    ::testing::ThrowsMessage;
 
 constexpr std::uint64_t orders = 500; // scripts/endurance tries 700
 
-class Spanning : public testing::DrawnRuns {
+class Spanning : public DrawnRuns {
 protected:
-  assembly of_stages(const std::string& policy, std::uint32_t workers, std::uint32_t devices_each) const {
-    assembly a;
-    a.policy = policy;
-    a.workers = workers;
-    a.devices_each = devices_each;
-    a.micro_batches = 3; // of a batch of 4: sizes 2, 1, 1
-    return a;
+  /// With micro-batches of 2, 1 and 1 of the 4 samples of a batch.
+  static assembly of_stages(const std::string& policy, std::uint32_t workers, std::uint32_t devices_each) {
+    return {.policy = policy, .workers = workers, .devices_each = devices_each, .micro_batches = 3};
   }
 };
 
 TEST_F(Spanning, GivesTheSameWeightsInEveryOrderOfMessages) {
   for (const std::uint32_t devices : {2U, 3U}) {
-    std::optional<std::vector<float>> first;
-    for (drawn_order& order : drawn_orders(orders)) {
-      const assembled_run run = assemble(of_stages("sync", 2, devices));
-      deliver(order);
-      ASSERT_EQ(run.times_ended(), 1U);
-      ASSERT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-      expect_balanced(run);
-      if (!first) first = run.weights();
-      ASSERT_EQ(run.weights(), *first);
-    }
-    ASSERT_TRUE(first);
-    drawn_order some_order(0);
-    testing::assembly in_one = of_stages("sync", 2, 1);
+    const std::vector<float> first = drawn_weights(of_stages("sync", 2, devices));
+    for (const drawn_order& order : drawn_orders(orders))
+      ASSERT_EQ(drawn_weights(of_stages("sync", 2, devices), order), first);
+    assembly in_one = of_stages("sync", 2, 1);
     in_one.micro_batches = 1;
-    const assembled_run whole = assemble(in_one);
-    deliver(some_order);
-    EXPECT_THAT(*first, Pointwise(FloatNear(1e-5F), whole.weights())) << devices << " devices a worker";
+    EXPECT_THAT(first, Pointwise(FloatNear(1e-5F), drawn_weights(in_one))) << devices << " devices a worker";
   }
 }
 
@@ -71,14 +38,10 @@ TEST_F(Spanning, BalancesTheLedgerUnderEveryPolicyAndSwitch) {
   for (const char* policy : {"async", "ssp:1", "backup:1", "k-async:2", "rennala:2", "malenia:4",
                              "ringleader", "hogwild", "async, sync@5", "sync, hogwild@4, async@8"}) {
     SCOPED_TRACE(policy);
-    for (drawn_order& order : drawn_orders(orders / 5)) {
-      const assembled_run run = assemble(of_stages(policy, 3, 2));
-      deliver(order);
-      ASSERT_EQ(run.times_ended(), 1U);
-      EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-      expect_balanced(run);
+    in_orders(drawn_orders(orders / 5), of_stages(policy, 3, 2), [](const assembled_run& run) {
+      expect_completed(run);
       EXPECT_EQ(report_of(run.outcome(), run.written()).ledger.produced, 12U);
-    }
+    });
   }
 }
 
@@ -88,70 +51,54 @@ TEST_F(Spanning, LearnsTheSameWhetherShardsOrStagesAddUp) {
     assembly a = of_stages("async", 1, 2);
     a.replicated = true;
     a.micro_batches = micro_batches;
-    drawn_order some_order(0);
-    const assembled_run whole = assemble(a);
-    deliver(some_order);
+    const std::vector<float> whole = drawn_weights(a);
     a.sums_apart = true;
-    std::optional<std::vector<float>> first;
-    for (drawn_order& order : drawn_orders(orders / 10)) {
-      const assembled_run apart = assemble(a);
-      deliver(order);
-      ASSERT_EQ(apart.outcome().how, run_outcome::ending::completed) << apart.outcome().why;
-      if (!first) first = apart.weights();
-      ASSERT_EQ(apart.weights(), *first);
-    }
-    ASSERT_TRUE(first);
-    if (micro_batches == 1)
-      EXPECT_EQ(*first, whole.weights());
-    else // micro-batches are added up before devices are, not after
-      EXPECT_THAT(*first, Pointwise(FloatNear(1e-5F), whole.weights()));
+    const std::vector<float> first = drawn_weights(a);
+    for (const drawn_order& order : drawn_orders(orders / 10)) ASSERT_EQ(drawn_weights(a, order), first);
+    // Several micro-batches are added up before devices are, not after.
+    EXPECT_THAT(first, Pointwise(FloatNear(micro_batches == 1 ? 0 : 1e-5F), whole));
   }
 }
 
 TEST_F(Spanning, EndsARunOfWhichAStageDies) {
   const drawn_orders tried(orders);
   std::uint64_t lost = 0;
-  for (drawn_order& order : tried) {
-    const assembled_run run = assemble(of_stages("sync", 2, 2));
+  bool running = false;
+  const auto kill_one = [&](const assembled_run& run, drawn_order& order) {
     deliver(order, order.below(250));
-    const bool running = run.times_ended() == 0;
+    running = run.times_ended() == 0;
     kill(run.stages[order.below(run.stages.size())]);
-    deliver(order);
-    ASSERT_EQ(run.times_ended(), 1U);
+  };
+  in_orders(tried, of_stages("sync", 2, 2), kill_one, [&](const assembled_run& run) {
     expect_balanced(run);
-    if (!running || run.outcome().how == run_outcome::ending::completed) continue;
+    if (!running || run.outcome().how == run_outcome::ending::completed) return;
     ++lost;
     EXPECT_EQ(run.outcome().how, run_outcome::ending::failed);
     EXPECT_THAT(run.outcome().why, AllOf(HasSubstr("its stage on cpu:"), HasSubstr("is gone")));
-  }
+  });
   EXPECT_GT(lost, tried.count() / 4);
 }
 
 TEST_F(Spanning, EndsAWorkerThatDiesInMidStep) {
-  for (drawn_order& order : drawn_orders(orders)) {
-    const assembled_run run = assemble(of_stages("async", 2, 2));
+  const auto kill_one = [&](const assembled_run& run, drawn_order& order) {
     deliver(order, order.below(250));
     kill(run.devices[order.below(2)]);
-    deliver(order);
-    ASSERT_EQ(run.times_ended(), 1U);
-    EXPECT_EQ(run.outcome().how, run_outcome::ending::completed) << run.outcome().why;
-    expect_balanced(run);
-  }
+  };
+  in_orders(drawn_orders(orders), of_stages("async", 2, 2), kill_one, expect_completed);
 }
 
 TEST_F(Spanning, LeavesHogwildInMidStepWhenItIsAskedTo) {
-  for (drawn_order& order : drawn_orders(orders / 5)) {
-    assembly a = of_stages("hogwild, async@190", 2, 2);
-    a.batches = 200;
-    const assembled_run run = assemble(a);
+  assembly a = of_stages("hogwild, async@190", 2, 2);
+  a.batches = 200;
+  const auto ask = [&](const assembled_run& run, drawn_order& order) {
     deliver(order, 200 + order.below(200));
     send_anonymously(run.coordinator_actor, request_switch{"async", "the test wants it"});
-    deliver(order);
-    ASSERT_EQ(run.times_ended(), 1U);
+  };
+  in_orders(drawn_orders(orders / 5), a, ask, [](const assembled_run& run) {
     ASSERT_GE(run.outcome().switches.size(), 1U);
     EXPECT_LT(run.outcome().switches.front().step, 100U) << "no worker begins another step";
     expect_balanced(run);
-  }
+  });
 }
 
 class SpanningThreads : public ::testing::Test {
@@ -159,38 +106,31 @@ protected:
   void SetUp() override {
     if (available_devices().size() < 2) GTEST_SKIP() << "this machine has one processor";
   }
-  training_options options_for(const std::string& policy, std::uint32_t workers) const {
-    training_options o;
-    o.devices.clear();
-    for (std::uint32_t w = 0; w < workers; ++w) o.devices.insert(o.devices.end(), two.begin(), two.end());
-    o.workers = workers;
-    o.policy = policy;
-    o.optimizer = parse_optimizer("momentum");
-    o.optimizer.learning_rate = 0.05;
-    o.batch = 12;
-    o.epochs = 4;
+  /// A run of so many workers of two devices each.
+  static training_options options_for(const std::string& policy, std::uint32_t workers,
+                                      small_options s = {.batch = 12}) {
+    s.seed = 1;
+    s.workers = workers;
+    return testing::options_for(policy, 2 * workers, s);
+  }
+  static training_options one_device(const std::string& policy = "async") {
+    training_options o = options_for(policy, 1);
+    o.devices.resize(1);
     return o;
   }
-  static std::vector<float> weights_of(const model_function& model, const training_options& o,
-                                       const std::shared_ptr<const data_split>& data = small_data()) {
-    training run(model, data, o);
-    EXPECT_EQ(run.report().ended, "completed") << run.report().why;
-    const auto weights = run.parameters();
-    return {weights.begin(), weights.end()};
+  static void expect_close(const std::vector<float>& found, const std::vector<float>& expected) {
+    EXPECT_THAT(found, Pointwise(FloatNear(1e-5F), expected));
   }
-  const std::vector<device> two{{device_kind::cpu, 0}, {device_kind::cpu, 1}};
 };
 
 TEST_F(SpanningThreads, TrainsAPipelineAsOneDeviceDoes) {
-  training_options one = options_for("async", 1);
-  one.devices.resize(1);
-  const std::vector<float> expected = weights_of(small_model(), one);
+  const std::vector<float> expected = weights_of(one_device());
   training_options o = options_for("async", 1);
-  EXPECT_EQ(weights_of(pipelined(small_model()), o), expected) << "without micro-batches to the bit";
+  EXPECT_EQ(weights_of(o, small_data(), pipelined(small_model())), expected)
+      << "without micro-batches to the bit";
+  expect_close(weights_of(o, small_data(), replicated(small_model())), expected);
   o.micro_batches = 5;
-  EXPECT_THAT(weights_of(pipelined(small_model()), o), Pointwise(FloatNear(1e-5F), expected));
-  EXPECT_THAT(weights_of(replicated(small_model()), options_for("async", 1)),
-              Pointwise(FloatNear(1e-5F), expected));
+  expect_close(weights_of(o, small_data(), pipelined(small_model())), expected);
 }
 
 TEST_F(SpanningThreads, DropsInAPipelineWhatOneDeviceDrops) {
@@ -200,15 +140,13 @@ TEST_F(SpanningThreads, DropsInAPipelineWhatOneDeviceDrops) {
                              dropout_layer{0.25F}, dense_layer{}},
                             r);
   };
-  training_options one = options_for("async", 1);
-  one.devices.resize(1);
   training_options o = options_for("async", 1);
-  EXPECT_EQ(weights_of(pipelined(dropping), o), weights_of(dropping, one));
+  EXPECT_EQ(weights_of(o, small_data(), pipelined(dropping)),
+            weights_of(one_device(), small_data(), dropping));
   o.micro_batches = 3;
   o.epochs = 30;
-  const training_report r = train(pipelined(dropping), small_data(240), o);
-  EXPECT_EQ(r.ended, "completed") << r.why;
-  EXPECT_GT(r.test_accuracy.value_or(0), 0.8) << "each micro-batch drops forward and backward alike";
+  EXPECT_GT(completed(o, small_data(240), pipelined(dropping)).test_accuracy.value_or(0), 0.8)
+      << "each micro-batch drops forward and backward alike";
 }
 
 TEST_F(SpanningThreads, SumsMicroBatchesOfTwoSizesWhateverTheirBestCutsAre) {
@@ -217,14 +155,10 @@ TEST_F(SpanningThreads, SumsMicroBatchesOfTwoSizesWhateverTheirBestCutsAre) {
     return build_classifier(
         g, {dense_layer{8, activation::relu}, dense_layer{10, activation::relu}, dense_layer{}}, r);
   };
-  training_options one = options_for("async", 1);
-  one.devices.resize(1);
+  training_options one = one_device();
   one.batch = 9;
-  training_options o = options_for("async", 1);
-  o.batch = 9;
-  o.micro_batches = 2;
-  EXPECT_THAT(weights_of(pipelined(narrow), o, data),
-              Pointwise(FloatNear(1e-5F), weights_of(narrow, one, data)));
+  const training_options o = options_for("async", 1, {.micro_batches = 2, .batch = 9});
+  expect_close(weights_of(o, data, pipelined(narrow)), weights_of(one, data, narrow));
 }
 
 TEST_F(SpanningThreads, RefusesMicroBatchesThatAreDealtOutDifferently) {
@@ -235,94 +169,62 @@ TEST_F(SpanningThreads, RefusesMicroBatchesThatAreDealtOutDifferently) {
     const value y = dense(x, 3, "layer");
     return model_outputs{y, cross_entropy(y, labels)};
   };
-  training_options o = options_for("async", 1);
-  o.batch = 5;
-  o.micro_batches = 2;
-  const training_report r = train(by_size, small_data(), o);
-  EXPECT_EQ(r.ended, "failed");
-  EXPECT_THAT(r.why, HasSubstr("placed differently"));
+  expect_ended("failed", HasSubstr("placed differently"),
+               train(by_size, small_data(), options_for("async", 1, {.micro_batches = 2, .batch = 5})));
 }
 
 TEST_F(SpanningThreads, TrainsSparseRowsInAPipeline) {
-  training_options one = options_for("async", 1);
-  one.devices.resize(1);
-  const model_function model = [](graph& g, const model_request& r) {
-    return build_classifier(g, {dense_layer{8, activation::tanh}, dense_layer{}}, r);
-  };
-  const std::vector<float> expected = weights_of(model, one, testing::sparse_data());
-  training_options o = options_for("async", 1);
-  o.micro_batches = 4;
-  o.shards = 2;
-  const std::vector<float> found = weights_of(pipelined(model), o, testing::sparse_data());
-  EXPECT_THAT(found, Pointwise(FloatNear(1e-5F), expected));
+  const auto data = sparse_data();
+  expect_close(weights_of(options_for("async", 1, {.micro_batches = 4, .batch = 12, .shards = 2}), data,
+                          pipelined(small_model())),
+               weights_of(one_device(), data));
 }
 
 TEST_F(SpanningThreads, TrainsReplicasOfAPipelineUnderEveryPolicy) {
   for (const char* policy : {"sync", "async", "ssp:1", "hogwild"}) {
-    training_options o = options_for(policy, 2);
-    o.micro_batches = 3;
-    o.epochs = 20;
-    const training_report r = train(pipelined(small_model()), small_data(240), o);
-    EXPECT_EQ(r.ended, "completed") << policy << ": " << r.why;
-    EXPECT_TRUE(r.ledger.balances()) << policy;
-    EXPECT_EQ(r.samples, 4800U) << policy;
-    EXPECT_GT(r.test_accuracy.value_or(0), 0.7) << policy;
+    SCOPED_TRACE(policy);
+    const training_report r =
+        completed(options_for(policy, 2, {.micro_batches = 3, .batch = 12, .epochs = 20}), small_data(240),
+                  pipelined(small_model()));
+    EXPECT_EQ(r.samples, 4800U);
+    EXPECT_GT(r.test_accuracy.value_or(0), 0.7);
   }
 }
 
 TEST_F(SpanningThreads, AveragesOverReplicasOfAPipelineAsOverOneBatch) {
-  training_options o = options_for("sync", 2);
-  o.batch = 6;
-  o.micro_batches = 2;
-  training_options one = options_for("sync", 1);
-  one.devices.resize(1);
-  EXPECT_THAT(weights_of(pipelined(small_model()), o),
-              Pointwise(FloatNear(1e-5F), weights_of(small_model(), one)));
+  expect_close(weights_of(options_for("sync", 2, {.micro_batches = 2, .batch = 6}), small_data(),
+                          pipelined(small_model())),
+               weights_of(one_device("sync")));
 }
 
 TEST_F(SpanningThreads, TakesLocalStepsClippingAndSamplesLikeAnyWorker) {
-  training_options o = options_for("async", 2);
-  o.micro_batches = 2;
-  o.optimizer.clip_norm = 0.5;
-  o.sample_gap = 3;
-  const training_report sampled = train(pipelined(small_model()), small_data(), o);
-  EXPECT_EQ(sampled.ended, "completed") << sampled.why;
-  o.sample_gap = 0;
-  o.local_steps = 3;
-  const training_report local = train(pipelined(small_model()), small_data(), o);
-  EXPECT_EQ(local.ended, "completed") << local.why;
-  EXPECT_TRUE(local.ledger.balances());
+  for (const auto& [local_steps, sample_gap] : {std::pair(0U, 3U), {3U, 0U}})
+    completed(options_for("async", 2,
+                          {.clip_norm = 0.5,
+                           .local_steps = local_steps,
+                           .micro_batches = 2,
+                           .batch = 12,
+                           .sample_gap = sample_gap}),
+              small_data(), pipelined(small_model()));
 }
 
 TEST_F(SpanningThreads, RefusesWhatItsDevicesCannotDo) {
-  const auto refused = [&](const training_options& o, const model_function& model, auto what) {
+  const auto refused = [](const training_options& o, const model_function& model, auto what) {
     EXPECT_THAT([&] { training(model, small_data(), o); }, what);
   };
-  training_options o = options_for("async", 1);
-  o.devices.push_back(two[0]);
-  o.workers = 2;
-  refused(o, small_model(),
-          ThrowsMessage<std::invalid_argument>(HasSubstr("3 devices cannot be shared out to 2")));
-  o.workers = 1;
+  training_options o = options_for("async", 1, {.micro_batches = 2, .batch = 12});
+  o.devices[1] = o.devices[0];
   refused(o, small_model(), ThrowsMessage<std::invalid_argument>(HasSubstr("would have cpu:0 twice")));
-  o = options_for("async", 1);
-  o.devices.resize(1);
-  o.micro_batches = 2;
-  refused(o, small_model(), ThrowsMessage<std::invalid_argument>(HasSubstr("each worker has one device")));
-  o = options_for("hogwild", 1);
-  refused(o, replicated(small_model()),
+  refused(options_for("hogwild", 1), replicated(small_model()),
           ThrowsMessage<graph_error>(
               AllOf(HasSubstr("variable 'dense1/weights' is read by"), HasSubstr("hogwild"))));
-  o = options_for("async", 1);
-  o.devices.resize(1);
   const model_function elsewhere = [](graph& g, const model_request& r) {
     const device_scope scope(g, "cpu:1");
     return small_model()(g, r);
   };
-  refused(o, elsewhere,
+  refused(one_device(), elsewhere,
           ThrowsMessage<graph_error>(AllOf(HasSubstr("is placed on cpu:1"), HasSubstr("it has cpu:0"))));
-  o = options_for("async", 1);
-  o.micro_batches = 2;
+  o = options_for("async", 1, {.micro_batches = 2, .batch = 12});
   const model_function there_and_back = [](graph& g, const model_request& r) {
     const value x = g.input("features", {r.batch, r.sample_dims[0]});
     const value labels = g.input("labels", {r.batch}, dtype::int32);
@@ -341,4 +243,4 @@ TEST_F(SpanningThreads, RefusesWhatItsDevicesCannotDo) {
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

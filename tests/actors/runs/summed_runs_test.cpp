@@ -1,85 +1,53 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tests/actors/runs/drawn_runs.hpp>
-#include <mailgrad/tests/actors/runs/run_checks.hpp>
 #include <mailgrad/tests/net/played_sums.hpp>
 
-#include <mailgrad/engine/worker/step_runner.hpp>
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <memory>
 #include <span>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 // Whole runs whose workers add their gradients up before they push them, in many orders of delivery.
 
-namespace mailgrad {
-using messaging::kill, messaging::send_anonymously;
-
+namespace mailgrad::testing {
 namespace {
 
-using testing::assembled_run;
-using testing::assembly;
-using testing::drawn_order;
-using testing::drawn_orders;
-using testing::expect_balanced;
-using ::testing::HasSubstr;
-using testing::judged_by;
+using messaging::kill, messaging::send_anonymously;
+using ::testing::FloatNear, ::testing::HasSubstr, ::testing::Pointwise;
 using ending = run_outcome::ending;
 
 constexpr std::uint64_t summed_orders = 100;
 
-/// Computes as `own` does until a step, of which it says that its loss is no number, or that it failed.
-class failing_runner final : public step_runner {
+/// Says of a step that its loss is no number, or that it failed.
+class failing_runner final : public forwarding_runner {
 public:
   enum class how { diverges, throws };
 
   failing_runner(std::shared_ptr<step_runner> own, std::uint64_t step, how what)
-      : own_(std::move(own)), step_(step), what_(what) {}
+      : forwarding_runner(std::move(own)), step_(step), what_(what) {}
 
-  std::shared_ptr<gradient> make_gradient() const override { return own_->make_gradient(); }
-  void use_host_weights(std::uint32_t shard, const float* values,
-                        std::shared_ptr<const void> owner) override {
-    own_->use_host_weights(shard, values, std::move(owner));
-  }
-  step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> into) override {
-    return own_->begin_step(std::move(inputs), std::move(into));
-  }
   float end_step() override {
-    const float loss = own_->end_step();
+    const float loss = forwarding_runner::end_step();
     if (++steps_ < step_) return loss;
     if (what_ == how::throws) throw std::runtime_error("a kernel failed");
     return std::numeric_limits<float>::quiet_NaN();
   }
 
 private:
-  std::shared_ptr<step_runner> own_;
   std::uint64_t step_;
   how what_;
   std::uint64_t steps_ = 0;
 };
 
-class SummedRuns : public testing::DrawnRuns {
+class SummedRuns : public DrawnRuns {
 protected:
   static assembly plain(std::uint32_t workers = 3, std::uint64_t batches = 13) {
-    assembly a;
-    a.policy = "sync";
-    a.workers = workers;
-    a.batches = batches;
-    return a;
+    return {.policy = "sync", .workers = workers, .batches = batches};
   }
-  /// The same with sums.
+  /// The same with sums, which each run begins anew.
   static assembly summed(assembly a) {
-    const auto sums = std::make_shared<net::played_sums>(a.workers);
-    a.sums = [sums](rank worker) { return sums->join(worker.value); };
+    a.sums = [sums = std::shared_ptr<net::played_sums>(), all = a.workers](rank worker) mutable {
+      if (!sums) sums = std::make_shared<net::played_sums>(all);
+      return sums->join(worker.value);
+    };
     return a;
   }
   /// A run whose worker 1 fails in its third step.
@@ -91,10 +59,6 @@ protected:
     };
     return a;
   }
-  void expect_ended(const assembled_run& run) {
-    ASSERT_EQ(run.times_ended(), 1U) << "somebody waits for somebody who is gone";
-    expect_balanced(run);
-  }
 };
 
 TEST_F(SummedRuns, GiveTheWeightsTheLedgerAndTheStalenessOfARunWithoutSums) {
@@ -105,14 +69,12 @@ TEST_F(SummedRuns, GiveTheWeightsTheLedgerAndTheStalenessOfARunWithoutSums) {
     const assembled_run without = assemble(plain(workers, batches));
     deliver(order);
     const assembled_run with = assemble(summed(plain(workers, batches)));
-    deliver(order);
-    expect_ended(with);
-    const std::vector<float> got = with.weights(), want = without.weights();
+    deliver_to_end(order, with);
+    expect_balanced(with);
+    const std::vector<float> want = without.weights();
     float scale = 0;
     for (const float w : want) scale = std::max(scale, std::abs(w));
-    ASSERT_EQ(got.size(), want.size());
-    for (std::size_t i = 0; i < want.size(); ++i)
-      ASSERT_NEAR(got[i], want[i], 1e-6 * scale) << "weight " << i;
+    ASSERT_THAT(with.weights(), Pointwise(FloatNear(1e-6F * scale), want));
     for (std::size_t s = 0; s < 2; ++s)
       for (std::size_t w = 0; w < workers; ++w) {
         const worker_account& a = with.outcome().shards[s].workers[w];
@@ -124,61 +86,46 @@ TEST_F(SummedRuns, GiveTheWeightsTheLedgerAndTheStalenessOfARunWithoutSums) {
 }
 
 TEST_F(SummedRuns, GiveTheSameBitsInEveryOrderOfMessages) {
-  std::vector<float> first;
-  for (drawn_order& order : drawn_orders(summed_orders)) {
-    const assembled_run run = assemble(summed(plain()));
-    deliver(order);
-    expect_ended(run);
-    EXPECT_EQ(run.outcome().how, ending::completed);
-    if (first.empty()) first = run.weights();
-    ASSERT_EQ(run.weights(), first);
-  }
+  const std::vector<float> first = drawn_weights(summed(plain()));
+  for (const drawn_order& order : drawn_orders(summed_orders))
+    ASSERT_EQ(drawn_weights(summed(plain()), order), first);
 }
 
 TEST_F(SummedRuns, EndWheneverTheyAreStopped) {
-  for (drawn_order& order : drawn_orders(summed_orders)) {
-    const assembled_run run = assemble(summed(plain()));
+  const auto stop = [&](const assembled_run& run, drawn_order& order) {
     deliver(order, order.below(250));
     send_anonymously(run.coordinator_actor, stop_training{"enough"});
-    deliver(order);
-    expect_ended(run);
+  };
+  in_orders(drawn_orders(summed_orders), summed(plain()), stop, [](const assembled_run& run) {
+    expect_balanced(run);
     EXPECT_NE(run.outcome().how, ending::failed) << run.outcome().why;
-  }
+  });
 }
 
 TEST_F(SummedRuns, GoOnWithoutAWorkerThatLeaves) {
   std::uint64_t whole = 0;
-  for (drawn_order& order : drawn_orders(summed_orders)) {
-    const assembled_run run = assemble(summed(plain()));
+  const auto leave = [&](const assembled_run& run, drawn_order& order) {
     deliver(order, order.below(250));
     send_anonymously(run.devices[order.below(3)], leave_run{});
-    deliver(order);
-    expect_ended(run);
-    ASSERT_EQ(run.outcome().how, ending::completed) << run.outcome().why;
+  };
+  in_orders(drawn_orders(summed_orders), summed(plain()), leave, [&](const assembled_run& run) {
+    expect_completed(run);
     for (const shard_report& s : run.outcome().shards) EXPECT_EQ(judged_by(s) + run.outcome().untrained, 13U);
     if (run.outcome().untrained == 0) ++whole;
-  }
+  });
   EXPECT_GT(whole, 0U);
 }
 
-TEST_F(SummedRuns, EndWhenOneWorkerDiverges) {
-  for (drawn_order& order : drawn_orders(summed_orders)) {
-    const assembled_run run = assemble(failing(failing_runner::how::diverges));
-    deliver(order);
-    expect_ended(run);
-    EXPECT_EQ(run.outcome().how, ending::diverged);
-    EXPECT_THAT(run.outcome().why, HasSubstr("worker 1 at its step 3"));
-  }
-}
-
-TEST_F(SummedRuns, EndWhenOneWorkerFails) {
-  for (drawn_order& order : drawn_orders(summed_orders)) {
-    const assembled_run run = assemble(failing(failing_runner::how::throws));
-    deliver(order);
-    expect_ended(run);
-    EXPECT_EQ(run.outcome().how, ending::failed);
-    EXPECT_THAT(run.outcome().why, HasSubstr("a kernel failed"));
-  }
+TEST_F(SummedRuns, EndWhenOneWorkerDivergesOrFails) {
+  const auto expect_ends = [&](failing_runner::how what, ending how, const char* why) {
+    in_orders(drawn_orders(summed_orders), failing(what), [&](const assembled_run& run) {
+      expect_balanced(run);
+      EXPECT_EQ(run.outcome().how, how);
+      EXPECT_THAT(run.outcome().why, HasSubstr(why));
+    });
+  };
+  expect_ends(failing_runner::how::diverges, ending::diverged, "worker 1 at its step 3");
+  expect_ends(failing_runner::how::throws, ending::failed, "a kernel failed");
 }
 
 /// What a worker has of its sums, from which it is not let go once it has died, as MPI does it.
@@ -222,8 +169,8 @@ TEST_F(SummedRuns, FailWhenAWorkerIsLostAndNameIt) {
     deliver(order);
     const bool finished = run.times_ended() == 0; // before it could die, and nobody holds it in the sums
     if (finished) fate->waited_for.reset();
-    deliver(order);
-    expect_ended(run);
+    deliver_to_end(order, run);
+    expect_balanced(run);
     if (run.outcome().how != ending::failed) continue;
     EXPECT_FALSE(finished) << "somebody waits for somebody who is gone";
     EXPECT_EQ(run.weights().size(), run.layout().size()) << "a shard is lost as well";
@@ -245,10 +192,9 @@ TEST_F(SummedRuns, SayThatAWorkerWaitsForASum) {
 }
 
 TEST_F(SummedRuns, AreRefusedWithoutAnythingThatAddsUp) {
-  assembly a = summed(plain());
-  run_plan plan = testing::plan_of(a, data_);
+  run_plan plan = plan_of(summed(plain()), data_);
   EXPECT_THROW(run_crew(system_.actors(), std::move(plan), {.time = time_}), std::invalid_argument);
 }
 
 } // namespace
-} // namespace mailgrad
+} // namespace mailgrad::testing

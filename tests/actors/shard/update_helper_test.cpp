@@ -1,7 +1,6 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/shard/parameter_actor.hpp>
 #include <mailgrad/tests/actors/runs/drawn_runs.hpp>
-#include <mailgrad/tests/actors/runs/run_checks.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
 
 #include <gmock/gmock.h>

@@ -6,12 +6,10 @@
 #include <mailgrad/actors/run/checkpointer.hpp>
 #include <mailgrad/actors/run/evaluator.hpp>
 #include <mailgrad/actors/run/planned_run.hpp>
-#include <mailgrad/actors/run/run_recorder.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/left_branch.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
@@ -20,12 +18,7 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
-#include <iterator>
 #include <span>
-#include <stdexcept>
-#include <string_view>
-#include <utility>
 
 namespace mailgrad::systems {
 using messaging::send_anonymously, messaging::spawn, messaging::spawn_apart;
@@ -41,13 +34,6 @@ const Message* content_as(const caf::mailbox_element& what) {
   const auto& content = what.content();
 #endif
   return content.template match_elements<Message>() ? &content.template get_as<Message>(0) : nullptr;
-}
-
-net::hello hello_of(net::role part, std::optional<std::uint32_t> number = {}) {
-  net::hello says;
-  says.part = part;
-  says.number = number;
-  return says;
 }
 
 } // namespace
@@ -128,13 +114,11 @@ process::~process() {
   static_cast<void>(actors_.release());
 }
 
-void process::drain() { actors_->run(); }
-
 // ---- worker
 
 worker_process::worker_process(std::string name, const std::shared_ptr<wires>& all, worker_setup setup)
     : process(std::move(name), all), setup_(std::move(setup)), plan_(setup_.rejoin) {
-  begin(hello_of(net::role::worker, setup_.number), false);
+  begin({.number = setup_.number}, false);
 }
 
 worker_process::~worker_process() {
@@ -164,8 +148,6 @@ instant worker_process::next_wish() const {
   const bool waits_to_try = !ended_ && !incarnation_ && !is_frozen();
   return std::min(process::next_wish(), waits_to_try ? next_try_ : instant::max());
 }
-
-void worker_process::end(net::ending why) { ended_ = std::move(why); }
 
 void worker_process::leave() {
   leaves_ = true;
@@ -199,7 +181,7 @@ void worker_process::look() {
 
 host_process::host_process(std::string name, const std::shared_ptr<wires>& all, const std::string& server,
                            const std::string& listen)
-    : process(std::move(name), all), client_(network_, hello_of(net::role::shard), {}) {
+    : process(std::move(name), all), client_(network_, net::hello{.part = net::role::shard}, {}) {
   remote::shard_host_options with{client_.way(), network_,
                                   listen,        [this] { return client_.terms()->times; },
                                   time_,         [](const auto&, const auto&) {}};
@@ -242,11 +224,8 @@ server_process::server_process(std::string name, const std::shared_ptr<wires>& a
       leave_recording(from->from->path(), from->history(), before->name);
     recorder_.emplace(actors_->actors(), o.record, recording_header_of(plan_), before, recorded_run{time_});
   }
-  remote::serve_options serve;
-  serve.listen = setup.address;
-  serve.workers = setup.workers;
-  serve.shard_hosts = setup.hosts;
-  serve.network = network_;
+  const remote::serve_options serve{
+      .listen = setup.address, .workers = setup.workers, .shard_hosts = setup.hosts, .network = network_};
   try {
     elsewhere_.emplace(serve, plan_, actors_->actors(),
                        [](const std::string&, const std::string&) { return remote::run_answer{"{}"}; });
@@ -269,21 +248,13 @@ server_process::~server_process() {
 
 void server_process::look() {
   if (is_frozen()) return;
-  switch (is_) {
-  case state::gathers:
-    return gather();
-  case state::places:
-    try {
-      if (elsewhere_->all_have_shards()) begin_run();
-    } catch (const std::exception& e) {
-      give_up(e.what());
-    }
-    return;
-  case state::trains:
-    if (outcome_) report_end();
-    return;
-  case state::over:
-    return;
+  if (is_ == state::gathers) return gather();
+  if (is_ == state::trains && outcome_) return report_end();
+  if (is_ != state::places) return;
+  try {
+    if (elsewhere_->all_have_shards()) begin_run();
+  } catch (const std::exception& e) {
+    give_up(e.what());
   }
 }
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <mailgrad/tests/actors/systems/process_network.hpp>
-
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/actors/remote/worker_host.hpp>
@@ -12,21 +10,91 @@
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/files/locks.hpp>
+#include <mailgrad/net/simulated_network.hpp>
 
-#include <cstdint>
+#include <algorithm>
 #include <functional>
 #include <map>
-#include <memory>
-#include <optional>
 #include <random>
-#include <string>
 #include <tuple>
-#include <vector>
 
 // The processes of a run, each with the actors that it has while it runs, and without threads: what the
 // thread of its owner does stands in look(), which is called whenever something may have happened.
 
 namespace mailgrad::systems {
+
+/// The network of all simulated processes, and whether its time passes just now.
+struct wires {
+  wires(std::uint64_t seed, net::weather w) : network(seed, w) {}
+
+  void run_until(net::instant moment) {
+    runs = true;
+    network.run_until(moment);
+    runs = false;
+  }
+
+  net::simulated_network network;
+  bool runs = false;
+  std::string left_over{};                ///< processes that had ended while actors of theirs had not
+  std::function<bool()> server_is_well{}; ///< and its hosts, so whoever is well is heard
+  std::string broken{};                   ///< the first promise that a message has broken
+};
+
+/// The network as one process has it: what happens to the process happens to all its endpoints.
+///
+/// Threads one.
+class process_network final : public net::network {
+public:
+  explicit process_network(std::shared_ptr<wires> all) : all_(std::move(all)) {}
+
+  std::string listen(net::server_end& server, const std::string& address) override {
+    ends_.push_back(&server);
+    return all_->network.listen(server, address);
+  }
+  void connect(net::client_end& client, const std::string& address) override {
+    if (dead_) return;
+    ends_.push_back(&client);
+    all_->network.connect(client, address);
+    if (cut_) all_->network.cut(client);
+  }
+  void forget(net::endpoint& e) override {
+    if (std::erase(ends_, &e) == 0 || dead_) return;
+    if (!all_->runs) all_->run_until(now()); // what was posted before
+    all_->network.forget(e);
+  }
+  net::instant now() const noexcept override { return all_->network.now(); }
+  std::uint64_t draw_key() override { return all_->network.draw_key(); }
+  /// A process that is dead works for itself alone: its sessions end, and nobody hears of it.
+  void post(net::endpoint& e, std::function<void(net::instant)> work) override {
+    if (std::ranges::find(ends_, &e) == ends_.end()) return;
+    dead_ ? work(now()) : all_->network.post(e, std::move(work));
+  }
+
+  void kill() {
+    if (std::exchange(dead_, true)) return;
+    for (net::endpoint* e : ends_) all_->network.kill(*e);
+  }
+  void freeze() { each(&net::simulated_network::freeze); }
+  void wake() { each(&net::simulated_network::wake); }
+  void cut(bool both_ways) {
+    cut_ = both_ways;
+    each(both_ways ? &net::simulated_network::cut : &net::simulated_network::cut_outgoing);
+  }
+  void mend() {
+    cut_ = false;
+    each(&net::simulated_network::mend);
+  }
+
+private:
+  void each(void (net::simulated_network::*what)(net::endpoint&)) {
+    if (dead_) return;
+    for (net::endpoint* e : ends_) (all_->network.*what)(*e);
+  }
+
+  std::shared_ptr<wires> all_;
+  std::vector<net::endpoint*> ends_; ///< in the order of their coming
+  bool dead_ = false, cut_ = false;
+};
 
 /// The clock of the network.
 class wire_time final : public time_source {
@@ -67,15 +135,12 @@ public:
       : network_(std::make_shared<process_network>(all)), time_(std::make_shared<wire_time>(all)),
         wires_(all), name_(std::move(name)), disturbed_(time_->now()) {}
   virtual ~process();
-  process(const process&) = delete;
-  process& operator=(const process&) = delete;
 
   const std::string& name() const noexcept { return name_; }
   /// Does what is to be done now. It never waits.
   virtual void look() = 0;
   /// Whether it has ended by itself.
   virtual bool is_over() const = 0;
-
   /// Delivers a message, drawn among those that could be next. False: there is none, or it stands still.
   bool deliver(std::mt19937_64& random);
   void let_pass(instant span);
@@ -109,7 +174,7 @@ public:
 
 protected:
   /// Delivers all that is under way, in the order of its coming.
-  void drain();
+  void drain() { actors_->run(); }
 
   std::unique_ptr<stepping_system> actors_ = std::make_unique<stepping_system>(true);
   std::shared_ptr<process_network> network_;
@@ -151,7 +216,7 @@ public:
 
 private:
   void begin(net::hello says, bool tries_once);
-  void end(net::ending why);
+  void end(net::ending why) { ended_ = std::move(why); }
 
   worker_setup setup_;
   remote::rejoin_plan plan_;

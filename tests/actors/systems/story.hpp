@@ -4,11 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
-#include <ostream>
 #include <string>
 #include <vector>
 
-// What may happen to a run over processes: the system, and what is done to it. A seed draws both.
+// What may happen to a run over processes: the system, and what is done to it. A seed draws both, and it is
+// played.
 
 namespace mailgrad::systems {
 
@@ -64,12 +64,35 @@ struct deed {
 
 using story = std::vector<deed>;
 
-/// Both as C++, to be pasted into a test.
-std::string as_code(const system_spec& s);
+/// A story as C++ and a system as JSON, to be pasted into a test. In JSON, times are counts of their units.
 std::string as_code(const story& s);
+std::string as_json(const system_spec& s);
+/// Those fields have their defaults which are not named.
+system_spec system_of(const std::string& json);
 
 /// What a seed stands for.
 system_spec drawn_system(std::uint64_t seed);
 story drawn_story(std::uint64_t seed, const system_spec& s);
+
+/// What came of a story that was played with real actors on a virtual clock, and judged.
+struct played {
+  std::string broken{}; ///< which promise, and what was seen; empty: none
+  std::string ended{};  ///< of the last report, with its words; or why there is none
+  bool begun = false;   ///< whether the run began
+  /// Whether the weights were compared with those of an undisturbed run, and of which run.
+  enum class bits : std::uint8_t { none, of_undisturbed, of_resumed } judged_bits = bits::none;
+  std::uint64_t crashes = 0, refused_writes = 0; ///< of the server and its disk
+  std::uint64_t trace = 0;                       ///< a digest of all that has happened
+};
+
+/// Plays a story to its end. The same story has the same trace each time.
+///
+/// What it must keep: everything ends, at the latest when it is asked to stop; the books balance; a recording
+/// repeats the run to the same bits; a run with one worker or under sync has the bits of an undisturbed one,
+/// also if it went on from checkpoints; whoever is told an end is told why.
+played play(const system_spec& s, const story& deeds);
+
+/// The shortest story that it can find, by leaving deeds out, which breaks the same promise.
+story shortened(const system_spec& s, story deeds, const std::string& broken);
 
 } // namespace mailgrad::systems

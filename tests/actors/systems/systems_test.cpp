@@ -1,16 +1,13 @@
-#include <mailgrad/tests/actors/systems/played_story.hpp>
+#include <mailgrad/tests/actors/systems/story.hpp>
 #include <mailgrad/tests/support/slices.hpp>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <string>
-#include <vector>
 
 namespace mailgrad::systems {
 namespace {
@@ -57,7 +54,7 @@ TEST_P(DrawnSystems, KeepTheirPromisesWhateverHappens) {
     if (p.broken.empty()) continue;
     const story least = shortened(s, deeds, p.broken);
     ADD_FAILURE() << "story " << seed << " breaks a promise: " << p.broken << "\n"
-                  << as_code(s) << "\n"
+                  << as_json(s) << "\n"
                   << as_code(least) << "\nended: " << p.ended;
     if (++broken == 5) break;
   }
@@ -73,7 +70,7 @@ TEST_P(DrawnSystems, KeepTheirPromisesWhateverHappens) {
 INSTANTIATE_TEST_SUITE_P(Parts, DrawnSystems, ::testing::Range(std::uint64_t{0}, parts));
 
 struct told {
-  system_spec system;
+  std::string system;
   story deeds;
 };
 
@@ -82,36 +79,19 @@ TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
   using kind = deed::kind;
   using role = deed::role;
   using namespace std::chrono_literals;
-  constexpr auto for_ever = std::chrono::nanoseconds::max();
   const std::vector<told> all{
       // A worker came twice before the begin and was gone before its actor had joined: the run waited for
       // ever.
-      {{.seed = 1296,
-        .policy = "k-batch-sync:1",
-        .workers = 2,
-        .slots = 2,
-        .shards = 3,
-        .batches = 42,
-        .delay = 26ms,
-        .jitter = 23ms,
-        .when_alone = for_ever},
+      {R"({"seed": 1296, "policy": "k-batch-sync:1", "workers": 2, "slots": 2, "shards": 3, )"
+       R"("batches": 42, "delay": 26, "jitter": 23, "when_alone": 9223372036854775807})",
        {{kind::start, role::worker, 0, 55ms, 0ms, "number"},
         {kind::start, role::worker, 1, 82ms, 0ms, "number"},
         {kind::kill, role::worker, 1, 137ms, 215ms},
         {kind::kill, role::worker, 0, 248ms, 128ms},
         {kind::leave, role::worker, 0, 489ms}}},
       // The same with parameter hosts.
-      {{.seed = 10180,
-        .policy = "ringmaster:2",
-        .workers = 2,
-        .slots = 4,
-        .shards = 2,
-        .hosts = 2,
-        .batches = 61,
-        .delay = 13ms,
-        .jitter = 20ms,
-        .when_alone = 60s,
-        .keeps = true},
+      {R"({"seed": 10180, "policy": "ringmaster:2", "workers": 2, "slots": 4, "shards": 2, "hosts": 2, )"
+       R"("batches": 61, "delay": 13, "jitter": 20, "when_alone": 60000000000, "keeps": true})",
        {{kind::start, role::host, 0, 6ms},
         {kind::start, role::worker, 1, 7ms, 0ms, "number"},
         {kind::start, role::host, 1, 50ms},
@@ -122,17 +102,8 @@ TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
         {kind::start, role::worker, 2, 1664ms, 0ms, "number"},
         {kind::leave, role::worker, 1, 2375ms}}},
       // A worker of a resumed run was not the first incarnation of its slot.
-      {{.seed = 10154,
-        .policy = "backup:1",
-        .workers = 3,
-        .slots = 3,
-        .hosts = 1,
-        .batches = 201,
-        .delay = 11ms,
-        .jitter = 17ms,
-        .when_alone = for_ever,
-        .keeps = true,
-        .keeps_each = 7},
+      {R"({"seed": 10154, "policy": "backup:1", "workers": 3, "slots": 3, "hosts": 1, "batches": 201, )"
+       R"("delay": 11, "jitter": 17, "when_alone": 9223372036854775807, "keeps": true, "keeps_each": 7})",
        {{kind::kill, role::worker, 3, 157ms},
         {kind::start, role::worker, 0, 292ms},
         {kind::start, role::worker, 1, 695ms},
@@ -144,17 +115,8 @@ TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
         {kind::start, role::worker, 3, 5675ms}}},
       // The shards that follow heard of the first checkpoint from the first shard, before the coordinator's
       // word.
-      {{.seed = 2017,
-        .policy = "k-batch-sync:1",
-        .workers = 2,
-        .slots = 3,
-        .shards = 3,
-        .hosts = 1,
-        .batches = 29,
-        .delay = 25ms,
-        .jitter = 24ms,
-        .records = true,
-        .keeps = true},
+      {R"({"seed": 2017, "policy": "k-batch-sync:1", "workers": 2, "slots": 3, "shards": 3, "hosts": 1, )"
+       R"("batches": 29, "delay": 25, "jitter": 24, "records": true, "keeps": true})",
        {{kind::start, role::worker, 0, 2ms},
         {kind::start, role::host, 0, 21ms},
         {kind::leave, role::worker, 1, 64ms},
@@ -162,17 +124,8 @@ TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
         {kind::kill, role::worker, 0, 378ms, 178ms},
         {kind::leave, role::worker, 1, 577ms}}},
       // Everybody was stopped for five seconds and went on: the parameter hosts were taken for lost.
-      {{.seed = 10639,
-        .policy = "backup:1",
-        .workers = 2,
-        .slots = 3,
-        .shards = 3,
-        .hosts = 2,
-        .batches = 147,
-        .delay = 33ms,
-        .jitter = 1ms,
-        .when_alone = for_ever,
-        .records = true},
+      {R"({"seed": 10639, "policy": "backup:1", "workers": 2, "slots": 3, "shards": 3, "hosts": 2, )"
+       R"("batches": 147, "delay": 33, "jitter": 1, "when_alone": 9223372036854775807, "records": true})",
        {{kind::start, role::worker, 0, 16ms},
         {kind::start, role::worker, 1, 16ms},
         {kind::start, role::host, 1, 59ms},
@@ -180,19 +133,9 @@ TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
         {kind::freeze, role::all, 1, 6279ms, 5149ms}}},
       // A gradient that a checkpoint had kept beside a shard was judged by its parameter host before the
       // recorder was known there: the recording of the resumed run lacked its turn.
-      {{.seed = 33,
-        .policy = "k-async:2",
-        .cure = "dc-asgd",
-        .workers = 4,
-        .slots = 4,
-        .hosts = 1,
-        .batches = 291,
-        .delay = 38ms,
-        .jitter = 40ms,
-        .rejoin = 60000ms,
-        .when_alone = 60s,
-        .records = true,
-        .keeps = true},
+      {R"({"seed": 33, "policy": "k-async:2", "cure": "dc-asgd", "workers": 4, "slots": 4, "hosts": 1, )"
+       R"("batches": 291, "delay": 38, "jitter": 40, "rejoin": 60000, "when_alone": 60000000000, )"
+       R"("records": true, "keeps": true})",
        {{kind::slow_disk, role::server, 0, 51ms, 1266ms},
         {kind::start, role::worker, 3, 108ms},
         {kind::start, role::worker, 1, 604ms},
@@ -203,18 +146,9 @@ TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
         {kind::crash, role::server, 1, 9700ms, 303ms}}},
       // A batch of which one shard had no gradient, since their worker was lost on the way, was closed by its
       // grace: the replay made no version of it.
-      {{.seed = 415724341,
-        .policy = "quorum:1,grace=0.1",
-        .workers = 4,
-        .slots = 6,
-        .shards = 3,
-        .batches = 49,
-        .delay = 31ms,
-        .jitter = 36ms,
-        .truncate = 0.02,
-        .rejoin = 60000ms,
-        .records = true,
-        .keeps = true},
+      {R"({"seed": 415724341, "policy": "quorum:1,grace=0.1", "workers": 4, "slots": 6, "shards": 3, )"
+       R"("batches": 49, "delay": 31, "jitter": 36, "truncate": 0.02, "rejoin": 60000, "records": true, )"
+       R"("keeps": true})",
        {{kind::switches, role::server, 0, 805ms, 0ms, "quorum:1,grace=0.1"},
         {kind::start, role::worker, 1, 1059ms, 0ms, "number"},
         {kind::start, role::worker, 3, 1378ms, 0ms, "number"},
@@ -222,19 +156,9 @@ TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
         {kind::kill, role::server, 0, 1977ms, 213ms}}},
       // Under ssp two shards had made more versions than the third, which then judged a gradient that it had
       // missed by the version that the first shard had sent its worker, and discarded it.
-      {{.seed = 415729477,
-        .policy = "ssp:3",
-        .workers = 4,
-        .slots = 6,
-        .shards = 3,
-        .batches = 38,
-        .delay = 4ms,
-        .jitter = 1ms,
-        .truncate = 0.02,
-        .rejoin = 60000ms,
-        .when_alone = 60s,
-        .records = true,
-        .keeps = true},
+      {R"({"seed": 415729477, "policy": "ssp:3", "workers": 4, "slots": 6, "shards": 3, "batches": 38, )"
+       R"("delay": 4, "jitter": 1, "truncate": 0.02, "rejoin": 60000, "when_alone": 60000000000, )"
+       R"("records": true, "keeps": true})",
        {{kind::start, role::worker, 1, 19ms, 0ms, "number"},
         {kind::start, role::worker, 0, 61ms, 0ms, "number"},
         {kind::start, role::worker, 2, 73ms, 0ms, "number"},
@@ -242,22 +166,15 @@ TEST(Systems, KeepThePromisesThatOldStoriesBroke) {
         {kind::switches, role::server, 0, 401ms, 0ms, "ringmaster:1"}}},
       // With a recording, a second worker that asked for a number was refused, and the run ended without
       // workers.
-      {{.seed = 422,
-        .policy = "ssp:3",
-        .workers = 1,
-        .slots = 2,
-        .batches = 46,
-        .delay = 14ms,
-        .jitter = 12ms,
-        .when_alone = 60s,
-        .records = true},
+      {R"({"seed": 422, "policy": "ssp:3", "workers": 1, "slots": 2, "batches": 46, "delay": 14, )"
+       R"("jitter": 12, "when_alone": 60000000000, "records": true})",
        {{kind::freeze, role::all, 1, 37ms, 2422ms},
         {kind::start, role::worker, 0, 96ms, 0ms, "number"},
         {kind::start, role::worker, 1, 1255ms, 0ms, "number"}}},
   };
   for (const told& one : all) {
-    const played p = play(one.system, one.deeds);
-    EXPECT_EQ(p.broken, "") << as_code(one.system);
+    const played p = play(system_of(one.system), one.deeds);
+    EXPECT_EQ(p.broken, "") << one.system;
     EXPECT_TRUE(p.begun) << p.ended;
   }
 }
@@ -267,7 +184,7 @@ TEST(Systems, PlayTheSameStoryEachTime) {
     const system_spec s = drawn_system(seed);
     const story deeds = drawn_story(seed, s);
     const played once = play(s, deeds), again = play(s, deeds);
-    EXPECT_EQ(once.trace, again.trace) << "story " << seed << as_code(s) << as_code(deeds);
+    EXPECT_EQ(once.trace, again.trace) << "story " << seed << as_json(s) << as_code(deeds);
     EXPECT_EQ(once.ended, again.ended) << "story " << seed;
   }
 }
