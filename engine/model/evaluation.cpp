@@ -39,12 +39,7 @@ placed_model::placed_model(const model_function& build, const model_request& req
 }
 
 placed_model::~placed_model() {
-  if (!gpu_) return;
-  try {
-    gpu_->place.finish(); // before the memory goes that the queue still reads and writes
-  } catch (const device_error&) {
-    // The GPU is lost, and nothing of it runs any more.
-  }
+  if (gpu_) finish_for_good(gpu_->place);
 }
 
 /// The arena has all values that are fetched, at addresses that stay.
@@ -162,13 +157,7 @@ tested_model::tested_model(model_function build, model_request request, const pa
                            device place)
     : tested_model(std::move(build), std::move(request), layout, queue_on(place)) {}
 
-tested_model::~tested_model() {
-  try {
-    place_->finish(); // before the memory goes that the queue still reads and writes
-  } catch (const device_error&) {
-    // The GPU is lost, and nothing of it runs any more.
-  }
-}
+tested_model::~tested_model() { finish_for_good(*place_); }
 
 /// From now on these are tested.
 memory& tested_model::own_weights() {

@@ -23,8 +23,33 @@ using coverage = std::vector<shard_range>;
 std::shared_ptr<const coverage> coverage_of(const parameter_layout& layout,
                                             std::span<const std::size_t> variables);
 
-/// The parts of `ranges` that lie in `within`.
+/// These ranges in ascending order, where those that touch or overlap are one.
+coverage joined(coverage ranges);
+
+/// Calls `use` for each part of `ranges` that lies in `within`.
+template <class Use>
+void for_each_part(std::span<const shard_range> ranges, const shard_range& within, const Use& use) {
+  for (const shard_range& r : ranges) {
+    const shard_range part{std::max(r.begin, within.begin), std::min(r.end, within.end)};
+    if (part.begin < part.end) use(part);
+  }
+}
+/// The same parts as a list.
 std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const shard_range& within);
+
+/// The rows of a table that lie in one shard.
+struct table_piece {
+  std::size_t variable; ///< index in parameter_layout::variables()
+  std::size_t width;
+  std::uint32_t shard;
+  std::size_t in_shard; ///< the first float, from the start of the shard
+  std::size_t in_model; ///< and in the model's flat vector
+  std::int32_t row_begin, row_end;
+
+  std::size_t size() const noexcept { return static_cast<std::size_t>(row_end - row_begin) * width; }
+};
+/// All pieces of a table; none of a variable with a dense gradient.
+std::vector<table_piece> pieces_of_table(const parameter_layout& layout, std::size_t variable);
 
 /// The ranges of `covered`, or `all` where it is null.
 inline std::span<const shard_range> ranges_of(const std::shared_ptr<const coverage>& covered,

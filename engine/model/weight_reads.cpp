@@ -95,12 +95,7 @@ weight_reads::weight_reads(const graph& g, const program& code, const bound_sour
       continue;
     }
     by_rows_.push_back(v);
-    const std::size_t width = placed.dims.size() / placed.dims[0];
-    for (const variable_piece& p : layout.pieces(v))
-      tables_[p.shard].push_back({v, width, placed.offset + p.offset_in_variable, p.offset_in_shard,
-                                  static_cast<std::int32_t>(p.offset_in_variable / width),
-                                  static_cast<std::int32_t>((p.offset_in_variable + p.length) / width),
-                                  *rows});
+    for (const table_piece& p : pieces_of_table(layout, v)) tables_[p.shard].push_back({p, *rows});
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <mailgrad/data/batch.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/kernels/copy.hpp>
@@ -22,14 +23,8 @@ struct rows_in_batch {
   std::size_t count;
 };
 
-/// The part of a table that lies in one shard, of which a program reads the rows that a batch names.
-struct table_part {
-  std::size_t variable; ///< index in parameter_layout::variables()
-  std::size_t width;
-  std::size_t in_model; ///< the first float, in the model's flat vector
-  std::size_t in_shard; ///< and from the start of the shard
-  std::int32_t row_begin;
-  std::int32_t row_end;
+/// A piece of a table of which a program reads the rows that a batch names.
+struct table_part : table_piece {
   std::vector<rows_in_batch> rows;
 };
 

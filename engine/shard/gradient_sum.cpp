@@ -8,23 +8,6 @@
 
 namespace mailgrad {
 
-namespace {
-
-/// Sorts ranges, and joins those that touch or overlap.
-coverage joined(coverage ranges) {
-  std::ranges::sort(ranges, {}, &shard_range::begin);
-  coverage all;
-  for (const shard_range& r : ranges) {
-    if (!all.empty() && r.begin <= all.back().end)
-      all.back().end = std::max(all.back().end, r.end);
-    else
-      all.push_back(r);
-  }
-  return all;
-}
-
-} // namespace
-
 gradient_sum::gradient_sum(std::shared_ptr<device_queue> at, std::size_t dense_size)
     : at_(std::move(at)),
       dense_(std::make_shared<memory>(

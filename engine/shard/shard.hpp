@@ -88,11 +88,8 @@ public:
   /// The optimiser's state of this name, for the dense part; empty if there is none. It is for kernels on the
   /// shard's device queue, as part_of() is.
   std::span<const float> state(std::string_view name) const;
-  /// The name of the update rule.
-  std::string_view rule() const noexcept { return optimizer_->name(); }
-  /// The learning rate before any schedule.
+  std::string_view rule() const noexcept { return optimizer_->name(); } ///< of updates
   double base_learning_rate() const noexcept { return base_learning_rate_; }
-  /// The update rule and its settings.
   const optimizer_options& rule_options() const noexcept { return options_; }
   /// The variables, if all lie whole in this shard; else none.
   const std::vector<shard_variable>& whole_variables() const noexcept { return whole_variables_; }
@@ -162,14 +159,6 @@ public:
   shard_range dense_range() const noexcept { return {range_.begin, range_.begin + dense_size_}; }
 
 private:
-  struct table {
-    std::size_t variable;
-    std::size_t width;
-    std::size_t offset; ///< of the first row in this shard, in floats from the shard's start
-    std::int32_t row_begin;
-    std::int32_t row_end;
-  };
-
   /// The memory that work which may still be running reads.
   struct retired {
     device_event until;
@@ -184,7 +173,6 @@ private:
   void require_dense(std::size_t floats, std::size_t first) const;
   void require_fitting(const contribution& c) const;
   void require_dense_alone(const gradient& g) const;
-  void find_tables(const parameter_layout& layout);
   std::uint64_t& version_in(const memory& b);
   void forget_version(const memory& b);
   void forget_versions() noexcept { versions_.clear(); }
@@ -192,12 +180,12 @@ private:
   void take_buffers_for_tables(const parallel_update& work);
   void update_tables_there(const parallel_update& work);
   void catch_up_there(const memory& target, const float* from, float* to);
-  void list_rows_there(const table& t, const parallel_update& work);
+  void list_rows_there(const table_piece& t, const parallel_update& work);
   std::shared_ptr<memory> block_to_write();
   void let_go_of_retired();
-  void note_rows(const table& t, std::span<const std::int32_t> rows);
+  void note_rows(const table_piece& t, std::span<const std::int32_t> rows);
   void add_rows_to(gradient_sum& sum, const gradient_rows& part, float scale) const;
-  sparse_update rows_of(const table& t, const parallel_update& work);
+  sparse_update rows_for(const table_piece& t, std::span<float> weights, double rate) const;
   void find_cuts(std::span<const contribution> gradients);
   void cut_at(const std::shared_ptr<const coverage>& covered);
   void add_part(parallel_update& work, const shard_range& where) const;
@@ -206,7 +194,7 @@ private:
   shard_range range_;
   std::size_t weight_count_;
   std::size_t dense_size_;
-  std::vector<table> tables_;
+  std::vector<table_piece> tables_;
   std::shared_ptr<device_queue> at_;
   object_pool<memory> blocks_;
   object_pool<gradient> brought_; ///< copies of gradients that lie on the host

@@ -390,19 +390,6 @@ std::string gpu_replica::waits_for() const {
   return fmt::format("the end of a step on {}", to_string(place_));
 }
 
-namespace {
-
-/// Calls `use` for each part of `ranges` that lies in `within`.
-template <class Use>
-void for_each_part(std::span<const shard_range> ranges, const shard_range& within, Use use) {
-  for (const shard_range& r : ranges) {
-    const shard_range part{std::max(r.begin, within.begin), std::min(r.end, within.end)};
-    if (part.begin < part.end) use(part);
-  }
-}
-
-} // namespace
-
 void gpu_replica::require_shard(std::uint32_t shard, bool values) const {
   if (shard >= shards_.size() || !values)
     throw std::invalid_argument(fmt::format("weights: {} for shard {} of {}", values ? "values" : "no values",

@@ -17,13 +17,8 @@ namespace {
 /// Calls `use` for each shard with the part of `ranges` that lies in it.
 template <class Use>
 void for_each_piece(const parameter_layout& layout, std::span<const shard_range> ranges, Use use) {
-  for (std::uint32_t s = 0; s < layout.shard_count(); ++s) {
-    const shard_range whole = layout.shard(s);
-    for (const shard_range& r : ranges) {
-      const shard_range piece{std::max(r.begin, whole.begin), std::min(r.end, whole.end)};
-      if (piece.begin < piece.end) use(s, piece);
-    }
-  }
+  for (std::uint32_t s = 0; s < layout.shard_count(); ++s)
+    for_each_part(ranges, layout.shard(s), [&](const shard_range& piece) { use(s, piece); });
 }
 
 constexpr const char* between_devices = "values between the devices of a worker";
@@ -55,8 +50,6 @@ gpu_stage::gpu_stage(device where, std::shared_ptr<const parameter_layout> layou
     gradient_ = naming_memory("the gradient of a stage",
                               [this] { return queue_->allocate(layout_->dense_size() * sizeof(float)); });
 }
-
-gpu_stage::~gpu_stage() { finish(); }
 
 void gpu_stage::make_room_for(std::size_t runs) {
   if (records_.bytes() >= runs * sizeof(cuda::step_record)) return;
@@ -201,14 +194,6 @@ void gpu_stage::abandon() noexcept {
   runs_.clear();
   brought_.clear();
   held_.clear();
-}
-
-void gpu_stage::finish() noexcept {
-  try {
-    queue_->finish();
-  } catch (const std::exception&) {
-    // The GPU is lost, and nothing of it runs any more.
-  }
 }
 
 const void* gpu_stage::part_of(const micro_batch& m, const tensor& part) {

@@ -35,8 +35,7 @@ public:
   /// `weights` is where the shards of `layout` are.
   gpu_stage(device where, std::shared_ptr<const parameter_layout> layout, const weight_places& weights,
             product_precision products);
-  /// Waits for what is queued.
-  ~gpu_stage() override;
+  ~gpu_stage() override { finish(); }
 
   const std::shared_ptr<cuda::gpu_queue>& at() const noexcept { return queue_; }
 
@@ -67,7 +66,7 @@ public:
   /// Waits for what was queued of a step that failed, and forgets it.
   void abandon() noexcept;
   /// Waits for what is queued, before the memory goes that it reads.
-  void finish() noexcept;
+  void finish() noexcept { finish_for_good(*queue_); }
 
   const void* part_of(const micro_batch& m, const tensor& part) override;
   const float* weights_of(std::size_t variable) const override;

@@ -34,32 +34,11 @@ hogwild_writer::hogwild_writer(const parameter_layout& layout, std::shared_ptr<h
       optimizer_(make_optimizer(options, layout.size(), *at_)), dense_size_(layout.dense_size()),
       order_(at_) {
   for (std::size_t s = 0; s < layout.shard_count(); ++s) ranges_.push_back(layout.shard(s));
-  find_pieces(layout);
+  for (std::size_t v = 0; v < layout.variables().size(); ++v)
+    std::ranges::copy(pieces_of_table(layout, v), std::back_inserter(pieces_));
 }
 
-void hogwild_writer::find_pieces(const parameter_layout& layout) {
-  for (std::size_t v = 0; v < layout.variables().size(); ++v) {
-    const placed_variable& variable = layout.variables()[v];
-    if (!variable.sparse) continue;
-    const std::size_t width = variable.dims.size() / variable.dims[0];
-    for (const variable_piece& p : layout.pieces(v))
-      pieces_.push_back({v,
-                         width,
-                         static_cast<std::uint32_t>(p.shard),
-                         {p.offset_in_shard, p.offset_in_shard + p.length},
-                         variable.offset + p.offset_in_variable,
-                         static_cast<std::int32_t>(p.offset_in_variable / width),
-                         static_cast<std::int32_t>((p.offset_in_variable + p.length) / width)});
-  }
-}
-
-hogwild_writer::~hogwild_writer() {
-  try {
-    at_->finish(); // before the memory goes that the queue still reads and writes
-  } catch (const device_error&) {
-    // The GPU is lost, and nothing of it runs any more.
-  }
-}
+hogwild_writer::~hogwild_writer() { finish_for_good(*at_); }
 
 /// On a GPU the queue also waits for shards that have just laid their weights into the block.
 const float* hogwild_writer::begin_step() {
@@ -97,9 +76,8 @@ void hogwild_writer::keep(archive& a) {
 
 /// Counts only finished updates, so two updates that are made at once may have the same number.
 update_number hogwild_writer::next_update() const noexcept {
-  update_number next;
+  update_number next(updates_ + 1);
   next.of_weights = store_->updates() + 1;
-  next.of_state = updates_ + 1;
   return next;
 }
 
@@ -150,13 +128,8 @@ void hogwild_writer::queue_rows(const gradient& g, float scale, update_number st
     for (const gpu_rows& part : g.sparse_on_gpu)
       if (part.variable == p.variable) named.push_back({part.rows, part.values.data(), scale});
     if (named.empty()) continue;
-    sparse_update work;
-    work.weights = block_->of(p.shard).values->on<float>(s).subspan(p.in_shard.begin, p.in_shard.size());
-    work.width = p.width;
-    work.step = step;
-    work.first = p.offset;
-    work.row_begin = p.row_begin;
-    work.row_end = p.row_end;
+    const std::span<float> weights = block_->of(p.shard).values->on<float>(s).subspan(p.in_shard, p.size());
+    sparse_update work{weights, p.width, {}, {}, 1, step, p.in_model, p.row_begin, p.row_end};
     work.gradients = named;
     work.scratch = order_.of(row_update_bytes(device_kind::cuda, named));
     optimizer_->update_rows(s, work);

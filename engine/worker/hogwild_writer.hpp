@@ -76,23 +76,11 @@ private:
     std::vector<float> copy; ///< memory for the whole table; only the rows of the present step are valid
   };
 
-  /// The part of a table that lies in one shard's piece of a block on a GPU.
-  struct table_piece {
-    std::size_t variable;
-    std::size_t width;
-    std::uint32_t shard;
-    shard_range in_shard; ///< floats
-    std::size_t offset;   ///< of its first float in the model
-    std::int32_t row_begin;
-    std::int32_t row_end;
-  };
-
   update_number next_update() const noexcept;
   void write_dense(const gradient& g, float scale, update_number step);
   void queue_update(std::shared_ptr<const gradient> g, float scale, update_number step);
   void queue_dense(const gradient& g, float scale, update_number step);
   void queue_rows(const gradient& g, float scale, update_number step);
-  void find_pieces(const parameter_layout& layout);
   void write_rows(table& t, update_number step);
 
   std::shared_ptr<hogwild_store> store_;

@@ -29,12 +29,7 @@ local_steps::local_steps(std::shared_ptr<const parameter_layout> layout, const l
       }) {}
 
 local_steps::~local_steps() {
-  if (!at_) return; // its state has moved
-  try {
-    at_->finish(); // before the memory goes that the queue still reads and writes
-  } catch (const device_error&) {
-    // The GPU is lost, and nothing of it runs any more.
-  }
+  if (at_) finish_for_good(*at_); // else its state has moved
 }
 
 std::span<float> local_steps::own(const shard_range& range) {

@@ -94,18 +94,6 @@ private:
   const weight_addresses& weights_;
 };
 
-/// Sorts ranges, and joins those that touch.
-std::vector<shard_range> merged(std::vector<shard_range> ranges) {
-  std::ranges::sort(ranges, {}, &shard_range::begin);
-  std::vector<shard_range> all;
-  for (const shard_range& r : ranges)
-    if (all.empty() || all.back().end < r.begin)
-      all.push_back(r);
-    else
-      all.back().end = std::max(all.back().end, r.end);
-  return all;
-}
-
 } // namespace
 
 std::vector<wanted_value> wanted_values(const training_fetches& fetches) {
@@ -264,9 +252,8 @@ void stage_program::find_ranges(const parameter_layout& layout) {
       ranges.push_back({placed.offset, placed.offset + placed.dims.size()});
     }
   }
-  delivered_ranges_ = merged(std::move(delivered_ranges_));
-  weights_read_ = merged(std::move(weights_read_));
-  tables_read_ = merged(std::move(tables_read_));
+  for (auto* const ranges : {&delivered_ranges_, &weights_read_, &tables_read_})
+    *ranges = joined(std::move(*ranges));
 }
 
 stage_program::part stage_program::described(std::size_t number) const {
