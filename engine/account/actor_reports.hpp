@@ -99,7 +99,6 @@ struct cosine_sample {
 /// A draw of the sampled gradients of one worker, of which there may be very many: those whose numbers have
 /// the least of a mixed value. So a shard and the worker, each of which knows half of a pair, keep the same
 /// ones without a word, and a replay keeps those of its run.
-///
 /// Threads one caller at a time.
 template <class Sample>
 class kept_samples {

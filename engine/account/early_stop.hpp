@@ -35,13 +35,11 @@ std::string format_loss(double loss);
 /// and those of language models are far below ten times the first loss. A cross-entropy of 1000 times that
 /// of chance gives the right class a probability of exp(-2300) where there are ten, on average. Runs whose
 /// loss swings about and is bounded, such as 200 times that of chance, are not ended: some of them learn.
-///
 /// Source  Wortsman et al., ICLR 2024, arXiv:2309.14322, count a run that diverged by its loss at
 ///         initialisation, and the range test of Smith, WACV 2017, as fastai has it, ends at 4 times the best
 ///         smoothed loss. Differs: both only compare rates, while this rule ends a run unasked, so its limit
 ///         is 1000 times as high. Spikes: Chowdhery et al., JMLR 2023, section 5.1.
 /// Units   losses are means over samples.
-/// Threads one caller at a time.
 class divergence_watch {
 public:
   static constexpr double factor = 1000;
@@ -91,13 +89,11 @@ enum class judged_on : std::uint8_t { nothing, test, validation };
 /// Reads one condition or several, of which any is enough: "train_loss<0.3", "accuracy>=0.9, time_s>600". A
 /// name is that of a column of metrics. `loss`, `accuracy` and `rmse` stand for those of the samples that the
 /// weights are tested on during the run; `loss` is that of training if there are none.
-///
 /// Errors  std::invalid_argument in one line: no condition; an unknown name, with the one that may have been
 ///         meant; a figure of tests that the run does not make; a bound that is no number.
 std::vector<stop_condition> parse_stop_conditions(std::string_view text, judged_on samples);
 
 /// Whether any of these names in such a text is a figure of tests, so that it asks for tests during the run.
-///
 /// Errors  std::invalid_argument, as parse_stop_conditions().
 bool asks_for_tests(std::string_view text);
 
@@ -122,8 +118,6 @@ enum class counted_tests : std::uint8_t {
 
 /// Decides when a run has been trained enough: a condition holds, or its tests have not got better for a
 /// while.
-///
-/// Threads one caller at a time.
 class early_stop {
 public:
   /// Never stops a run.

@@ -53,7 +53,6 @@ nlohmann::ordered_json object_of(std::vector<figure> figures);
 
 /// The fields of an object of JSON in a file that may come from anywhere. An error names the file and the
 /// field.
-///
 /// Errors  file_error in one line from each member.
 class report_fields {
 public:
@@ -90,7 +89,6 @@ private:
 
 /// The table backwards, as far as somebody asks for it. A report or a line of an older version may lack
 /// fields, whose figures then are those of an empty report.
-///
 /// Errors  as report_fields, and if a rank or a mean contradicts the others.
 training_report report_in(const report_fields& fields);
 

@@ -65,7 +65,6 @@ private:
 /// A file that grows by a line at a time, so that others read it during the run: JSON lines, or CSV with a
 /// header if its name ends in .csv. What an older file of that name held is kept as FILE.old, FILE.old-2 and
 /// so on. It is locked while this object lives, so that two runs do not take it from each other.
-///
 /// Threads one caller at a time.
 class metrics_file {
 public:

@@ -77,10 +77,8 @@ struct reported_timeline {
 
 /// What workers and shards of other processes tell of their timelines. A lost one has told what it did until
 /// a moment before; nothing else is known of it.
-///
 /// Guarantees  the events of a rank or a shard take at most the room of one timeline, however often it comes
 ///             back. What comes later is only counted. No event ends after its piece has come.
-/// Threads     one caller at a time.
 class reported_timelines {
 public:
   /// Of a run that began at `started`, with room for `events` of each rank and shard. 0: nothing is kept.

@@ -68,8 +68,6 @@ struct run_scale {
 };
 
 /// Sums what workers and shards tell during a run, and makes a line of it now and then.
-///
-/// Threads one caller at a time.
 class run_meter {
 public:
   run_meter(run_scale scale, const interval& every);

@@ -23,7 +23,6 @@ bool can_write_tensorboard() noexcept;
 /// The bytes of one record in a file of TensorFlow's, which is nothing but such records one after the other:
 /// the length of the data, the data, and a masked CRC-32C behind each. By these a reader tells a record that
 /// is still being written from one that is damaged.
-///
 /// Source  tensorflow.org/tutorials/load_data/tfrecord, "TFRecords format details".
 std::string tf_record(std::string_view data);
 
@@ -72,12 +71,9 @@ struct board_start {
 
 /// An event file of TensorBoard's, which grows while the run goes on. Each run writes one of its own into the
 /// folder, behind those of earlier ones in the order of their names; it changes none of them.
-///
-/// Threads one caller at a time.
 class tensorboard_file {
 public:
   /// Makes the folder if it is not there.
-  ///
   /// Errors  std::system_error if the file cannot be written.
   tensorboard_file(const std::string& folder, const board_start& start);
 

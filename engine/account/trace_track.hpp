@@ -66,8 +66,6 @@ struct trace_event {
 /// The events of one actor, in the order of time and without overlaps. The actor that owns the track records
 /// into it, and sends it with its report. The memory is allocated beforehand; when it is full, later events
 /// are only counted.
-///
-/// Threads one caller at a time.
 class trace_track {
 public:
   /// Room for `capacity` events; the first begins at `start` or later.
@@ -143,7 +141,6 @@ struct trace_piece {
 
 /// Puts the events of a track from `first` on into a piece, as many as it has. A word for which there is no
 /// room is left out.
-///
 /// Units   `sent` of the piece is a moment of the clock of the track.
 void tell_from(const trace_track& track, std::size_t first, trace_piece& into);
 

@@ -21,7 +21,6 @@ namespace mailgrad {
 
 /// A process that takes part in a run over processes, or took part: a worker or a parameter host, as the
 /// server knows it.
-///
 /// Units   times are seconds before now.
 struct run_member {
   enum class state : std::uint8_t {

@@ -26,7 +26,6 @@ struct kept_best {
 };
 
 /// The best weights that were tested during a run: those of the lowest loss, of equals the first.
-///
 /// Threads  any.
 class best_weights {
 public:
@@ -85,7 +84,6 @@ struct found_best {
 
 /// The best weights that a run has kept in this folder by a test of that history. Other files are not read,
 /// and a damaged one is passed over if those that are found are certainly the best of the history.
-///
 /// Errors  std::runtime_error in one line: a file that may be needed is damaged, or of another kind.
 found_best best_weights_in(const std::filesystem::path& folder, const tested_history& history = {});
 

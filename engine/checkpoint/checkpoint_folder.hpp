@@ -23,13 +23,11 @@ using checkpoint_parts = std::map<std::string, std::shared_ptr<const saved_field
 
 /// Writes a checkpoint, a safetensors file: the arrays of all parts, their other fields in its texts, and a
 /// checksum of each part. The file takes the place of an older one when all of it is on the disk.
-///
 /// Returns  the size of the file in bytes.
 /// Errors   file_error if the file cannot be written; it then does not exist, or is the older one.
 std::uint64_t write_checkpoint_file(const std::filesystem::path& path, const checkpoint_parts& parts);
 
 /// A checkpoint that was read whole. Its checksums are right.
-///
 /// Threads  any.
 class checkpoint {
 public:
@@ -42,7 +40,6 @@ public:
   const std::filesystem::path& path() const noexcept { return path_; }
   bool has(const std::string& part) const { return parts_.contains(part); }
   /// The fields of a part, to be read by one object.
-  ///
   /// Errors  archive_error if there is no such part.
   std::shared_ptr<saved_fields> part(const std::string& name) const;
 
@@ -70,7 +67,6 @@ private:
 /// folder tells all of them until the last one is on the disk. A process that ends between two moves, however
 /// it ends, leaves a folder of which everybody knows which files are set aside, and whoever goes on there
 /// completes the moves.
-///
 /// Threads  one process at a time, which has the folder locked; unfinished() any.
 struct set_aside {
   static constexpr std::string_view file_name = ".mailgrad.set-aside";
@@ -85,12 +81,10 @@ struct set_aside {
   bool has(const std::filesystem::path& file) const;
 
   /// Sets them aside. `after_each` is called after each change on the disk.
-  ///
   /// Errors  file_error if a file cannot be moved. All are then where they were, or, if some cannot be moved
   ///         back, unfinished() tells of the rest.
   void begin(const std::filesystem::path& in, const std::function<void()>& after_each = {}) const;
   /// Does what another process has left to do.
-  ///
   /// Errors  file_error if a file cannot be moved; the next process tries again.
   void complete(const std::filesystem::path& in, const std::function<void()>& after_each = {}) const;
 
@@ -101,7 +95,6 @@ private:
 };
 
 /// What a process began to set aside in this folder and did not complete.
-///
 /// Errors  file_error in one line: the file that tells it is damaged.
 std::optional<set_aside> unfinished(const std::filesystem::path& folder);
 
@@ -113,12 +106,10 @@ using numbered_files = std::vector<std::pair<std::uint64_t, std::filesystem::pat
 
 /// The files in a folder whose names are `prefix`, a number and the suffix of a checkpoint, that of the
 /// largest number first.
-///
 /// Errors  file_error if the folder cannot be read.
 numbered_files numbered_files_in(const std::filesystem::path& folder, std::string_view prefix);
 
 /// The checkpoints in a folder by their names, that of the most steps first. Other files are left alone.
-///
 /// Errors  file_error if the folder cannot be read.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder);
 
@@ -132,7 +123,6 @@ struct found_checkpoint {
 };
 
 /// Reads the newest checkpoint of a folder that is whole, or that file if `where` is one.
-///
 /// Errors  file_error: there is none, with the reason why the newest was refused; or the file that is named
 ///         was being set aside when a process ended.
 found_checkpoint newest_checkpoint(const std::filesystem::path& where);
@@ -150,7 +140,6 @@ std::uint64_t steps_named_in(const std::filesystem::path& folder, const std::fil
 /// Makes the folder of a run's checkpoints, if it is not there, and keeps other runs from writing there. It
 /// must hold none, since they would be mixed with those of another run, unless the run goes on from
 /// `resumed`, a file in it. An empty path: the run begins.
-///
 /// Errors  folder_taken: another run writes there; file_error if nothing can be written there;
 ///         std::invalid_argument if it holds checkpoints.
 [[nodiscard]] folder_lock prepare_checkpoint_folder(const std::filesystem::path& folder,
@@ -161,7 +150,6 @@ bool lies_in(const std::filesystem::path& folder, const std::filesystem::path& c
 
 /// Requires a checkpoint to be still the newest of its folder that is whole. Another process may have written
 /// there between the moment at which it was read and the moment at which the folder was locked.
-///
 /// Errors  std::invalid_argument in one line: there is a newer one.
 void require_newest(const std::filesystem::path& checkpoint);
 

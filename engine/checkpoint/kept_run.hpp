@@ -85,13 +85,11 @@ enum class block_weights : std::uint8_t {
 std::shared_ptr<const saved_fields> keep_block(const hogwild_store& block, block_weights which);
 
 /// The weights of a run under hogwild alone: those of its block, or of all its shards if they lay on a GPU.
-///
 /// Errors  archive_error for another number of weights than `size`.
 std::vector<float> kept_hogwild_weights(const checkpoint& from, std::size_t size);
 
 /// Brings a block to where a checkpoint was taken. `known` is how many of its updates the workers made that
 /// go on; the others count for schedules only.
-///
 /// Errors  archive_error: there is no such part, there are other weights, or fewer updates than that.
 void restore_block(const checkpoint& from, hogwild_store& block, block_weights which, std::uint64_t known);
 

@@ -22,20 +22,17 @@ struct left_branch {
 /// history, into a folder of their own beside it. The best weights before them come along, since a run that
 /// goes on from there stands on them, too. The folder must be locked. All of that happens or nothing, also if
 /// the process ends meanwhile (set_aside). `after_each` is called after each change on the disk.
-///
 /// Errors  file_error if a file cannot be moved.
 left_branch leave_later_branch(const std::filesystem::path& resumed, const tested_history& history,
                                const std::function<void()>& after_each = {});
 
 /// Completes that where a process has ended meanwhile. The folder must be locked.
-///
 /// Errors  file_error if a file cannot be moved.
 left_branch complete_left_branch(const std::filesystem::path& folder);
 
 /// Keeps the recording of the run that is left under another name, before a run that goes on from `resumed`
 /// writes over it: a second name of the same file, or a copy. Returns "set aside in run.rec.left-after-500:
 /// the recording of the run that is left"; empty if no checkpoint came after `resumed`, or there is no file.
-///
 /// Errors  file_error if it cannot be kept.
 std::string leave_recording(const std::filesystem::path& resumed, const tested_history& history,
                             const std::filesystem::path& recording);

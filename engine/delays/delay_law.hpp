@@ -14,7 +14,6 @@ namespace mailgrad {
 struct batch;
 
 /// How long each step of one worker takes, which is prescribed for an experiment.
-///
 /// Threads one caller at a time; the laws of two workers share nothing that changes.
 class delay_law {
 public:
@@ -150,7 +149,6 @@ private:
 
 /// A worker that stands still for a span in each period. The periods of each worker begin at a moment of its
 /// own. A step that an outage falls into goes on after it.
-///
 /// Source  the universal computation model of Tyurin & Richtarik, with a speed that is 1 or 0.
 class outage_delay final : public delay_law {
 public:

@@ -36,7 +36,6 @@ class dataset;
 class delay_spec {
 public:
   /// "exp", "gamma:cv=0.1,mean=2", "constant:sqrt(i)", "list:1,1,4", "trace:times.csv". A trace is read here.
-  ///
   /// Errors  std::invalid_argument in one line that says what would be right; file_error for a trace.
   delay_spec(std::string_view text, std::uint32_t workers);
 
@@ -47,7 +46,6 @@ public:
   std::unique_ptr<delay_law> law_of(rank worker, std::uint64_t seed) const;
 
   /// Refuses data whose samples the law says nothing of.
-  ///
   /// Errors  std::invalid_argument.
   void require_fits(const dataset& samples) const;
 

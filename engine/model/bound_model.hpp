@@ -28,7 +28,6 @@ model_request request_for(const data_split& data, std::size_t batch);
 
 /// Requires that a model built for `request` can read these samples: kind and size must be the same, and the
 /// model must know their classes and categories.
-///
 /// Errors  std::invalid_argument, with what was expected and found.
 void require_readable(const model_request& request, const dataset& samples);
 
@@ -46,7 +45,6 @@ public:
   static weight_addresses in_one_piece(const parameter_layout& layout, const float* values);
 
   /// `values` are the weights of `shard`; they stay valid until the next call for that shard.
-  ///
   /// Errors  std::invalid_argument if there is no such shard, or there are no values.
   void use(std::uint32_t shard, const float* values);
 
@@ -81,7 +79,6 @@ private:
 
 /// Connects the inputs and variables of a program, by name, with the parts of a batch and the layout of the
 /// weights.
-///
 /// Errors  graph_error, naming the user's line, if the program needs an input that the batches of the request
 ///         lack or have with another shape or type, or the graph has a variable that the layout lacks or has
 ///         with another shape.
@@ -96,7 +93,6 @@ public:
     shape dims; ///< required of the batch
 
     /// The memory of this input in a batch.
-    ///
     /// Errors  graph_error if the batch has another shape.
     const std::byte* in(const batch& inputs) const;
   };
@@ -117,14 +113,12 @@ private:
 };
 
 /// Builds a model, and refuses one that does not fit the batches of the request.
-///
 /// Errors  as build_model; graph_error, naming the user's line and both shapes, for an input that these
 ///         batches lack, or have with another shape or type.
 model_outputs build_fitting(const model_function& build, graph& g, const model_request& request);
 
 /// A model built for one batch size and compiled for some fetches, with its inputs and variables found by
 /// name. Training and evaluation share it.
-///
 /// Errors  as build_fitting; graph_error if the model has a variable that the layout lacks or places
 ///         otherwise.
 /// Threads one caller at a time.
@@ -163,7 +157,6 @@ batch_part part_for(std::string_view input, const model_request& request);
 
 /// Lays the variables of a model out over `shards` shards. Workers may build different graphs, so the layout
 /// has the variables of all `request.workers` of them.
-///
 /// Errors  graph_error from the model function, or as variable_union has it; std::invalid_argument for more
 ///         shards than can be cut.
 parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards,
@@ -172,7 +165,6 @@ parameter_layout lay_out(const model_function& build, model_request request, std
 // What the optimiser of `options` must be told of variables: nothing, unless it looks at whole ones.
 
 /// Those of one shard.
-///
 /// Errors  std::invalid_argument: a variable of the shard lies in others too.
 std::vector<shard_variable> variables_for(const optimizer_options& options, const parameter_layout& layout,
                                           std::uint32_t shard);
@@ -223,7 +215,6 @@ struct training_fetches {
 void take_sums_apart(training_fetches& list, const graph& g, const placement& places);
 
 /// Adds the backward pass to the graph of a model.
-///
 /// Errors  graph_error if the model has a variable that the layout lacks.
 training_fetches loss_and_gradients(graph& g, const model_outputs& outputs, const parameter_layout& layout,
                                     const model_request& request);

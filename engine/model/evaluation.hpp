@@ -67,7 +67,6 @@ private:
 };
 
 /// The forward pass of a model over batches of one size, as it is built for an evaluation.
-///
 /// Errors  as placed_model.
 /// Threads one caller at a time.
 class forward_pass {
@@ -95,7 +94,6 @@ private:
 };
 
 /// The addresses of all weights in one flat vector, float32[layout.size()].
-///
 /// Errors  shape_error, naming `caller`, for another length.
 weight_addresses addresses_of(const char* caller, std::span<const float> parameters,
                               const parameter_layout& layout);
@@ -124,18 +122,15 @@ public:
   device_queue& place() noexcept { return *place_; }
 
   /// Tests these weights from now on, float32[layout.size()], which on the host stay with the caller.
-  ///
   /// Errors  shape_error, naming `caller`, for another length.
   void use(const char* caller, std::span<const float> parameters);
   /// The same for the weights of one shard, to be called for each: the queue has a copy of them, which it
   /// takes from where they are.
-  ///
   /// Errors  std::invalid_argument: there is no such shard; shape_error for another length; device_error:
   ///         they lie on another device.
   void use(std::uint32_t shard, const snapshot& values);
   void use(std::uint32_t shard, std::span<const float> on_host);
   /// Copies the weights to `to`, float32[layout.size()], on the host.
-  ///
   /// Errors  std::logic_error: none have been given.
   void copy_weights(std::span<float> to);
 
@@ -193,7 +188,6 @@ struct evaluation {
 
 /// Runs the model, as `request.worker` builds it, over all of `samples` on the calling thread. It calls
 /// `stop` every few hundred samples and ends early when that returns true.
-///
 /// Shapes  parameters: float32[layout.size()], the whole flat vector.
 /// Errors  shape_error for other parameters than the layout has; std::invalid_argument for samples of another
 ///         kind or size than the request's, or no model function; graph_error as build_fitting; device_error.
@@ -205,7 +199,6 @@ evaluation evaluate(tested_model& model, const dataset& samples, const std::func
 
 /// The logits or the predicted numbers of each sample, in the order of the samples. Runs on the calling
 /// thread, with the model that `request.worker` builds for an evaluation.
-///
 /// Shapes  parameters: float32[layout.size()]; the result: float32[samples, request.outputs()].
 /// Errors  as evaluate(); std::invalid_argument for a model of tokens, whose samples are no arrays.
 std::vector<float> predict(const model_function& build, const model_request& request,

@@ -61,13 +61,11 @@ inline std::span<const shard_range> ranges_of(const std::shared_ptr<const covera
 bool covers(const std::shared_ptr<const coverage>& covered, const shard_range& part);
 
 /// Writes or reads ranges, for checkpoints.
-///
 /// Errors  archive_error: a range ends before it begins.
 void keep_ranges(archive& a, std::string_view name, coverage& ranges);
 void keep_ranges(archive& a, std::string_view name, std::shared_ptr<const coverage>& covered);
 
 /// Rows of the gradient of one table.
-///
 /// Shapes  rows int32[n], repeats summed, a negative one ends the list; values float32[n, width].
 struct gradient_rows {
   std::size_t variable = 0; ///< index in parameter_layout::variables()
@@ -130,7 +128,6 @@ inline bool is_beside(const memory& m, const stream& s) noexcept {
 }
 
 /// The dense part of `g`, including the addends of further devices.
-///
 /// Errors  shape_error for an addend that is shorter than the ranges it covers.
 std::vector<float> whole_dense(const gradient& g);
 

@@ -18,7 +18,6 @@ struct text_sample_options {
 };
 
 /// Requires that a text can be written with these options and these symbols for the classes of a model.
-///
 /// Errors  std::invalid_argument for a temperature that is negative or not finite, or if the number of
 ///         symbols is 0 or differs from `classes`.
 void require_writable(const text_sample_options& options, std::span<const std::string> symbols,
@@ -27,7 +26,6 @@ void require_writable(const text_sample_options& options, std::span<const std::s
 /// Writes a text with a model of tokens. Each symbol is drawn from the model's prediction after the symbols
 /// before it, as many as its window holds. The text continues the prompt, which is not part of the result.
 /// The same weights, seed and prompt write the same text.
-///
 /// Shapes  parameters: float32[layout.size()]; symbols: UTF-8, one for each class of the request.
 /// Errors  as require_writable; std::invalid_argument for a prompt with a symbol that the model does not
 ///         know; shape_error for other parameters than the layout has; std::invalid_argument for a request

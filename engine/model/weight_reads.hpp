@@ -33,9 +33,7 @@ struct table_part : table_piece {
 /// A table is read by its rows if every operation of the graph that has it for an operand is a row_reader,
 /// and finds the numbers in an input, so in the batch. Of any other variable all weights may be read. An
 /// operation whose numbers are an input that the program lacks is none of the program's.
-///
 /// Errors  graph_error: a row_reader names numbers that its operands do not have.
-/// Threads one caller at a time.
 class weight_reads {
 public:
   /// What a program of `g` with these sources reads.
@@ -56,7 +54,6 @@ public:
   using numbers_of = std::function<const std::int32_t*(const batch_part&)>;
   /// Lists the copies of the rows of one shard that a batch names, from the weights of the shard to those of
   /// the whole model. A part that has no more rows than its lists is copied whole.
-  ///
   /// Errors  graph_error: there are no numbers.
   void list_copies(std::uint32_t shard, const float* from, float* to, const numbers_of& numbers,
                    std::vector<row_copy>& all) const;

@@ -346,7 +346,6 @@ std::string filled(const char* sentence, const asked_run& r, const std::string& 
 }
 
 /// Refuses the first case of this group.
-///
 /// Errors  std::invalid_argument in one line.
 void require(about group, const asked_run& r) {
   for (const constraint& c : constraints)

@@ -28,7 +28,6 @@ namespace {
 
 /// Requires that a run with this plan is the one that was recorded before its checkpoint. How long it is and
 /// where it began may differ, and so may what workers compute on that have not come yet.
-///
 /// Errors  recording_error in one line with all that differs.
 void require_goes_on(const recording& before, const run_plan& plan);
 

@@ -17,7 +17,6 @@ namespace mailgrad {
 /// What the run of a checkpoint had recorded before that, for one that goes on from there and records into
 /// `path`. It is looked for where that run recorded, and at `path`, under all names that a run that was
 /// killed can have left.
-///
 /// Errors  recording_error in one line: that run was not recorded, a worker of it was lost, or no file has
 ///         all of it.
 std::shared_ptr<const recording> recorded_before(const checkpoint& from, const std::string& path);
@@ -29,7 +28,6 @@ std::shared_ptr<const recording> recorded_before(const checkpoint& from, const s
 void name_plugins_as_here(const run_facts& here, checkpoint_card& card, kept_schedule& schedule);
 
 /// Requires a run whose state can be kept, if its options ask for checkpoints.
-///
 /// Errors  std::invalid_argument: a parameter actor of the user's, or a policy or cure of the user's
 ///         that cannot be kept.
 void require_keepable(const run_plan& plan);
@@ -38,7 +36,6 @@ void require_keepable(const run_plan& plan);
 checkpoint_card card_of(const run_plan& plan);
 
 /// Locks the folder of the run's checkpoints and makes it, if it is not there.
-///
 /// Errors  as prepare_checkpoint_folder() has them; std::invalid_argument in one line: the run goes on from
 ///         what was the newest checkpoint of that folder and is no more.
 std::shared_ptr<const folder_lock> take_checkpoint_folder(const training_options& options);
@@ -50,14 +47,12 @@ bool has_nothing_left(const run_plan& plan);
 /// have lain on a GPU and go on on the host, or the other way round; all workers then begin anew. If no step
 /// is left to train, the run has neither a folder for checkpoints nor a recording, unless that is to be
 /// completed.
-///
 /// Errors  std::invalid_argument in one line: the checkpoint is of another run, with all that differs, or of
 ///         another number of workers where the run cannot go on with these; archive_error: it lacks a part.
 void plan_resume(run_plan& plan);
 
 /// Completes the plan of a run whose workers are of other processes by what each of them computes on, as all
 /// have told before the run begins.
-///
 /// Errors  recording_error in one line: the recording that is replayed, or that goes on, is of workers that
 ///         computed on something else.
 void take_computers(run_plan& plan, std::vector<worker_computer> told);

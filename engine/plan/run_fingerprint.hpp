@@ -57,7 +57,6 @@ std::string differences(const run_facts& told, const run_facts& here,
 /// What to say behind the refusal of a replay whose workers or weights are on devices that round otherwise
 /// than those of the recorded run: the options of the tool that would do on this machine. `here` are the
 /// facts of the replay.
-///
 /// Returns  "; leave --devices out", if those of the recorded run would do, or else, as "; replay it with
 ///          --devices cuda:0 and --parameters cuda:0", others that round the same; the GPU that this machine
 ///          lacks; or "", if devices are not to blame.
@@ -77,14 +76,12 @@ std::string model_digest(const model_function& model, const model_request& reque
 
 /// Requires, before a plug-in's code runs, that it is the recorded one. Plug-ins are compared by the SHA-256
 /// of their files.
-///
 /// Returns  the sum.
 /// Errors   recording_error: the recorded run had no such plug-in, or one with other bytes; std::system_error
 ///          if the file cannot be read.
 std::string require_recorded_plugin(const recording& r, const std::string& file);
 
 /// `facts` are those of the present run, and its names.
-///
 /// Errors  recording_error in one line with what was recorded and found: the number of workers or of shards,
 ///         or else each fact that differs.
 void require_same_run(const recording& r, const training_options& o, const run_facts& facts);

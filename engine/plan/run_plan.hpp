@@ -126,18 +126,15 @@ struct run_plan {
 
 /// Makes all decisions of a run before any actor is spawned. It does not check that this machine has the
 /// devices; require_here() does.
-///
 /// Errors  std::invalid_argument: an option is wrong, there is no model or no data, or the test samples are
 ///         unlike those for training; graph_error: the model does not fit the data.
 run_plan plan_run(model_function model, std::shared_ptr<const data_split> data, training_options options);
 
 /// Makes the plan of shards alone, for a program that sends them gradients of its own.
-///
 /// Errors  std::invalid_argument: an option is wrong, or there is no layout.
 run_plan plan_shards(std::shared_ptr<const parameter_layout> layout, training_options options);
 
 /// Requires a plan whose run has an order to record.
-///
 /// Errors  std::invalid_argument: the plan has hogwild, whose workers write to the weights at the same time.
 void require_recordable(const run_plan& plan);
 
@@ -146,7 +143,6 @@ run_facts facts_and_names(const run_plan& plan);
 
 /// Changes a plan into that of a replay of `options.replay`. Of the recording of a killed run, only the part
 /// that can be repeated is kept.
-///
 /// Errors  recording_error: the recording is of another run, or cannot be repeated; those of
 ///         require_recordable().
 void plan_replay(run_plan& plan);

@@ -16,7 +16,6 @@ namespace mailgrad {
 
 /// The first weight that is no finite number, in words: "weight 12 of 'hidden.weights' on shard 0 is nan".
 /// None if all weights are finite.
-///
 /// Shapes  weights: float32[layout.size()].
 /// Errors  shape_error if there are more or fewer.
 std::optional<std::string> format_not_finite(const parameter_layout& layout, std::span<const float> weights);
@@ -27,7 +26,6 @@ std::optional<device> gpu_for_tests(const training_options& o);
 
 /// Tests the weights of a run on a GPU. From the first failure there on it does so on the host: the model
 /// has an operation that no GPU computes, the GPU has no memory left, or it is lost.
-///
 /// Threads one caller at a time. On a GPU a test waits, so an actor that tests has a thread of its own.
 class run_tester {
 public:
@@ -41,11 +39,9 @@ public:
   const std::string& why_on_host() const noexcept { return why_on_host_; }
 
   /// Calls `test` with the model. Returns false if a GPU has failed, and then the caller tests again.
-  ///
   /// Errors  what `test` throws, but for the failures of a GPU.
   bool try_with_model(const std::function<void(tested_model&)>& test);
   /// Calls `test` with the model, and once more if a GPU has failed.
-  ///
   /// Errors  as above.
   void with_model(const std::function<void(tested_model&)>& test);
   /// Gives up the memory of the model. A later test makes it anew.

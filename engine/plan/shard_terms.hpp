@@ -17,14 +17,12 @@
 namespace mailgrad {
 
 /// Writes or reads where the weights of a run lie, without their first values.
-///
 /// Errors  archive_error for a layout that cannot be.
 void keep_layout(archive& a, std::string_view name, std::shared_ptr<const parameter_layout>& layout);
 
 /// Writes or reads an update rule with all its settings, so that another process can make the same steps. Of
 /// a rule of the user's own its name and the SHA-256 of its plug-in are written, and what is read has no
 /// table: known_plugins::complete() gives it that of this process.
-///
 /// Errors  std::invalid_argument for a rule of the user's own that has no table; std::system_error if its
 ///         plug-in cannot be read; archive_error for a rule that there is not, or a setting out of its range.
 void keep_optimizer(archive& a, std::string_view name, optimizer_options& o);
@@ -54,7 +52,6 @@ struct shard_terms {
   std::vector<step_number> steps{};        ///< by rank: the last step that the worker itself has there
 
   /// Writes or reads all of it.
-  ///
   /// Errors  those of keep_optimizer(); archive_error if what is read makes no sense. The policy and the cure
   ///         that are read are not looked at, since the user's own may be among them.
   void keep(archive& a);
@@ -69,12 +66,10 @@ struct shard_duties {
 shard_terms terms_of(const run_plan& plan, shard_index shard, shard_duties with);
 
 /// The terms of the shards of one process.
-///
 /// Errors  those of shard_terms::keep().
 std::string write_terms(std::vector<shard_terms> terms);
 
 /// The bytes come from a server, which may be broken: they are checked like those of any file.
-///
 /// Errors  archive_error in one line, also if no shard is among them, or if they are not of one run;
 ///         std::invalid_argument if `plugins` lacks one of the run.
 std::vector<shard_terms> read_shard_terms(std::string_view bytes, const known_plugins& plugins = {});

@@ -41,19 +41,16 @@ std::size_t thread_count(const std::vector<device>& devices);
 device named_device(std::string_view text);
 
 /// Refuses a device that this machine does not have.
-///
 /// Errors  device_error (no_such_device), one line with what there is instead, or why there is no GPU.
 void require_here(device d);
 
 /// Refuses GPUs among the devices of a worker if they cannot train this model: every operation of the model
 /// and of its gradients that is placed on a GPU needs a kernel there.
-///
 /// Errors  graph_error with the operation and its line.
 void require_trained_by(const std::vector<device>& devices, const model_function& model,
                         const model_request& request, const parameter_layout& layout);
 
 /// Refuses a model that the devices of its worker cannot compute as it is placed.
-///
 /// Errors  graph_error with the operation, its line and what to do: the worker lacks a device of the
 ///         placement; with micro-batches, a stage waits for itself; under hogwild, two devices read one
 ///         variable.

@@ -56,7 +56,6 @@ struct worker_terms {
   data_terms data{};       ///< for a worker of another process; else empty
 
   /// Writes or reads all of it.
-  ///
   /// Errors  those of keep_optimizer(); archive_error if what is read makes no sense; std::invalid_argument
   ///         for a precision that is none.
   void keep(archive& a);
@@ -68,7 +67,6 @@ worker_terms terms_of(const run_plan& plan, rank worker, incarnation_number inca
 
 /// The terms of a worker in another process, which has no code of the model, and its graphs, one for each
 /// size that a batch of the run can have, or a micro-batch of a worker that spans several devices.
-///
 /// Errors  those of worker_terms::keep() and graph_for().
 std::string write_terms(const run_plan& plan, const worker_terms& terms);
 

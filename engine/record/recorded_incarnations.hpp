@@ -25,7 +25,6 @@ struct recorded_incarnation {
 
 /// Who took part in a recorded run: the incarnations of each worker, one after the other. Where nobody was
 /// lost, left early or came late, each worker has one.
-///
 /// Threads  a value like any other.
 class recorded_incarnations {
 public:
@@ -68,8 +67,6 @@ recorded_order order_of(const recording& r, shard_index shard);
 /// Deals each worker the batches of a recording, to each of its incarnations those that this one had trained.
 /// It holds the batches after a switch of policy back until the switch is complete. So every worker is paused
 /// after the same step as in the recorded run, although a worker asks one batch ahead.
-///
-/// Threads one caller at a time.
 class recorded_batches {
 public:
   explicit recorded_batches(std::shared_ptr<const recording> what);
@@ -118,7 +115,6 @@ private:
 
 /// The slots that workers took while a recorded run went on, as a replay repeats them: which incarnation
 /// comes next as each rank, and before which switch of policy.
-///
 /// Threads  those of the coordinator that owns it.
 class recorded_slots {
 public:

@@ -89,7 +89,6 @@ struct recording_file_calls {
 };
 
 /// Writes a recording during the run, so it needs memory for only a few entries.
-///
 /// Units   bytes: "mgradrec", u32 format, u32 n, n of JSON (the header); then parts, each u32 source, u32 n
 ///         and n entries or deals; a switch and the end, which is the last part, are n bytes of JSON. The
 ///         header and each part are followed by the CRC-32 of all before as u32, the end also by "recorded".
@@ -151,7 +150,6 @@ private:
 
 /// Opens PATH.partial to record into. It takes the place of PATH at the end of the recording, and is removed
 /// if there is no end. A PATH.partial that a killed run left is renamed to PATH.killed, if there is none yet.
-///
 /// Errors  std::system_error, also if the header cannot be written; recording_error if there are more workers
 ///         or shards than a recording can number, or if another run is recording into this file.
 std::unique_ptr<recording_writer> create_recording(const std::string& path, const recording_header& header);
@@ -159,31 +157,26 @@ std::unique_ptr<recording_writer> create_recording(const std::string& path, cons
 /// The same for a run that goes on from a checkpoint: the recording begins with `before`, which part_before()
 /// has read from a file. If that was PATH.partial, it is PATH.before until all of it is written again, so
 /// that it is not lost whenever the run is killed.
-///
 /// Errors  as create_recording(); std::runtime_error if it cannot be written.
 std::unique_ptr<recording_writer> continue_recording(const std::string& path, const recording_header& header,
                                                      const recording& before);
 
 /// Reads a recording from memory. `name` is for messages.
-///
 /// Errors  recording_error: foreign, of another format, cut short, damaged, or inconsistent.
 recording parse_recording(std::string_view bytes, const std::string& name);
 
 /// Reads the recording of a killed run: all parts up to the first that is incomplete.
-///
 /// Errors  recording_error: foreign, of another format, inconsistent, or without a whole header.
 recording parse_killed_recording(std::string_view bytes, const std::string& name);
 
 /// Reads a recording from a file, but no further than its first bytes if those are wrong. PATH.partial,
 /// PATH.before and PATH.killed are read as recordings of killed runs.
-///
 /// Errors  std::system_error if the file cannot be read; recording_error if a run is writing it; as
 ///         parse_recording() and parse_killed_recording().
 recording read_recording(const std::string& path);
 
 /// Checks whether a recording can be repeated, as far as this follows from the recording alone. rehearsal.hpp
 /// also checks with the options of the run whether a replay reaches its end.
-///
 /// Errors  recording_error, with the place: the run lost a shard or its feeder, or was killed after workers
 ///         had come or gone, so the order alone cannot repeat it; an entry is missing, repeated or out of
 ///         order; a batch was trained twice; or the run switches to a policy that is unknown or has no order.

@@ -77,7 +77,6 @@ struct recording_cut {
 
 /// The part of a recording that lies before a checkpoint. `trained` are the batches of each worker then, by
 /// rank, and `switches` those of the policy.
-///
 /// Errors  recording_error: it is of another run, or does not go so far; or a worker had left, so that the
 ///         recording of a run that brings it back could not be repeated.
 recording part_before(const recording& r, const recording_cut& at, std::span<const std::uint64_t> trained,

@@ -51,17 +51,13 @@ public:
 /// of a worker or an entry of a shard as soon as one is possible; their order does not change the result. It
 /// does not compute losses: if the recorded run diverged, a worker diverges after its last recorded gradient.
 /// A shard that lacks entries of a worker that was lost answers it at once.
-///
-/// Threads one caller at a time.
 class rehearsal {
 public:
   /// `r` must pass require_repeatable() and outlive this object, as must `listener`, which may be null.
-  ///
   /// Errors  recording_error: a batch that the data do not have; std::invalid_argument: an unknown policy.
   rehearsal(const recording& r, const replay_terms& terms, rehearsal_listener* listener = nullptr);
 
   /// Goes as far as possible. A later call goes further if entries have been added to the recording.
-  ///
   /// Errors  recording_error: a worker pushes a gradient before the last one was taken, or gets weights
   ///         twice.
   void run();
@@ -192,7 +188,6 @@ private:
 };
 
 /// Refuses, before it begins, a replay that would wait forever.
-///
 /// Errors  recording_error that names the shard, its turn, and what the turn waits for; as rehearsal.
 void require_replay_ends(const recording& r, const replay_terms& terms);
 
@@ -200,7 +195,6 @@ void require_replay_ends(const recording& r, const replay_terms& terms);
 /// shard takes all recorded entries whose gradients arrive. A gradient that one shard has taken is taken by
 /// all. A shard without a recorded entry for it takes it at the end, in the order in which other shards took
 /// such gradients.
-///
 /// Errors  as require_repeatable() and rehearsal.
 recording repeatable_part(const recording& r, const replay_terms& terms);
 

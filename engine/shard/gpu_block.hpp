@@ -60,14 +60,11 @@ private:
 
 /// Memory for what one call of a device queue's kernels needs, and the next call overwrites. What it has
 /// outgrown it keeps, since the GPU would be waited for to free it; that is less than it has at the end.
-///
-/// Threads one caller at a time.
 class growing_buffer {
 public:
   explicit growing_buffer(std::shared_ptr<device_queue> at) : at_(std::move(at)) {}
 
   /// It has an address even for no bytes, as for the order of a list of no rows.
-  ///
   /// Errors  std::bad_alloc; device_error.
   void* of(std::size_t bytes) {
     const std::size_t wanted = std::max<std::size_t>(bytes, 1);

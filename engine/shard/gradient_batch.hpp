@@ -16,7 +16,6 @@ namespace mailgrad {
 
 /// Checks that the gradients of an update, in the order of their workers, are one sum and all that it is made
 /// of, if any of them is part of a sum.
-///
 /// Errors  std::runtime_error in one line that names worker and step: another carrier, another step or
 ///         another number of gradients than the first one says, or no gradient of the carrier.
 void require_one_sum(std::span<const gradient_header> of_update);
@@ -33,7 +32,6 @@ void require_one_sum(std::span<const gradient_header> of_update);
 /// credit with others, all up to it are added up and released as soon as there are two, which changes no bit
 /// either: one alone is not rounded before the update. Somebody who joins after that, with a lower rank, is
 /// added behind them.
-/// Threads one caller at a time.
 class gradient_batch {
 public:
   /// Turns a gradient into a contribution to an update, with the cure. It is called once for each gradient.
@@ -64,7 +62,6 @@ public:
   void release_credit() { spent_.clear(); }
   /// Gives all gradients to `take`, each scaled by the share of its worker, and empties the batch. The sums
   /// it gave stay valid until the next add().
-  ///
   /// Errors  those of require_one_sum().
   void hand_over(const sharing& share_of, const counting& count, const taking& take);
 

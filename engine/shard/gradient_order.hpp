@@ -35,7 +35,6 @@ struct recorded_order {
 /// arrived holds up all later ones. A worker has at most one gradient under way. A rank that has left may
 /// join again, as a later incarnation: each entry of a gradient is of the incarnation whose joining the order
 /// told last. An entry of one that has left here is not waited for.
-/// Threads  one caller at a time.
 class gradient_order {
 public:
   /// `replayed`: what the shard repeats of a recorded run; null: no run is repeated.
@@ -118,7 +117,6 @@ public:
 
   /// Writes or reads how far a recording has been taken. Other orders are given while a run goes on. The
   /// gradients that wait are not kept.
-  ///
   /// Errors  archive_error: the recording is shorter, or of other workers.
   void keep(archive& a);
 

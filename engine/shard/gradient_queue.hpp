@@ -25,7 +25,6 @@ void keep_header(archive& a, gradient_header& x);
 
 /// Writes or reads a gradient as `at` needs it: of the dense part, the range of this shard. The gradient is
 /// held and not copied.
-///
 /// Errors  archive_error: other lengths than the shard has.
 void keep_gradient(archive& a, waiting_gradient& g, shard& at);
 
@@ -33,7 +32,6 @@ void keep_gradient(archive& a, waiting_gradient& g, shard& at);
 ///
 /// A gradient that was lost on its way to this shard has a place, too, which is empty: every shard so takes
 /// gradients of the same workers and steps into an update.
-/// Threads one caller at a time.
 class gradient_queue {
 public:
   bool empty() const noexcept { return places_.empty(); }
@@ -47,7 +45,6 @@ public:
   std::vector<waiting_gradient> take(std::size_t places);
 
   /// Writes or reads what waits. What is read is of `run` and of so many workers, as `at` needs it.
-  ///
   /// Errors  archive_error: such a worker is not there; and those of keep_gradient().
   void keep(archive& a, run_id run, shard& at, std::size_t workers);
 

@@ -19,7 +19,6 @@ namespace mailgrad {
 /// for which its header waits.
 /// Source  Maranjyan & Richtarik, Ringleader ASGD, ICLR 2026, arXiv:2509.22860: the tables (G, b) and (G+,
 ///         b+).
-/// Threads one caller at a time.
 class gradient_table {
 public:
   gradient_table(std::shared_ptr<shard> weights, std::uint32_t workers);

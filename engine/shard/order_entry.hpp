@@ -55,7 +55,6 @@ struct recorded_deal {
 
 /// What an order has for one worker: which of its incarnations join, and up to which step it has entries for
 /// their gradients.
-///
 /// Threads  a value like any other.
 class entries_of_worker {
 public:

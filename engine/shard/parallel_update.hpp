@@ -29,7 +29,6 @@ struct contribution {
 /// The parts are divided into chunks, one for each thread that may help. A thread begins with the chunk of
 /// its processor, whose cache most likely holds the weights of that chunk from the update before. It then
 /// helps in the other chunks.
-///
 /// Threads any number of threads may call compute_part() once the shard has begun the update; after the end
 ///         of the update it finds nothing to compute. All other members are for the shard alone.
 class parallel_update {
@@ -46,7 +45,6 @@ public:
   std::size_t parts() const noexcept { return parts_.size(); }
 
   /// Computes a part that no thread has begun, if there is one.
-  ///
   /// Errors  those of optimizer::update(); the update is then never complete.
   progress compute_part();
 

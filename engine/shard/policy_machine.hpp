@@ -20,7 +20,6 @@ enum class waits_in : std::uint8_t { batch, queue, round, next_round };
 ///             -> merge:   the caller keeps it in place(), then update_if_due()
 ///             -> defer:   the caller keeps it in the next round
 ///     update_if_due(), leave(), close(), finish() -> side::update() -> updated()
-///
 /// Threads  one caller at a time. `of` must outlive it.
 class policy_machine {
 public:

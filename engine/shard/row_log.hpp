@@ -19,7 +19,6 @@ namespace mailgrad {
 ///
 /// The log remembers the last `depth` updates. A block that is further behind has to copy the whole tables.
 /// In a steady state the log allocates nothing.
-/// Threads one caller at a time.
 class row_log {
 public:
   static constexpr std::size_t depth = 64;
@@ -53,7 +52,6 @@ private:
 ///
 /// The lists that it keeps of a table take at most as many bytes as the table. Of an update with longer ones
 /// it remembers that the whole table may have changed. In a steady state it allocates nothing.
-/// Threads one caller at a time.
 class gpu_row_log {
 public:
   static constexpr std::size_t depth = row_log::depth;

@@ -70,7 +70,6 @@ public:
   mailgrad::snapshot on_host(const mailgrad::snapshot& values);
   /// A gradient that this shard can read: `g`, or a copy of the shard's part of one that lies on the host, in
   /// memory that copies to a GPU do not have to wait for.
-  ///
   /// Errors  device_error: a gradient with rows of tables or with addends, for a shard on a GPU.
   std::shared_ptr<const gradient> reachable(std::shared_ptr<const gradient> g);
   /// The same for weights of this shard.
@@ -99,7 +98,6 @@ public:
   /// The root mean square of the differences between the weights and `older` ones of this shard, which Barkai
   /// et al. call the gap. It is exactly 0 if they are the same.
   /// Source  Barkai, Hakimi & Schuster, "Gap Aware Mitigation of Gradient Staleness", ICLR 2020.
-  ///
   /// Errors  device_error: the weights lie on a GPU.
   double distance_to(const mailgrad::snapshot& older) const;
   /// What distance_to() makes of it, float64[1] on the host: it may be read when an event has passed that was
@@ -145,14 +143,12 @@ public:
   /// Writes or reads the weights, their version, and the optimiser's state. The state is copied; the weights
   /// are held until they are in a file, and the next update writes elsewhere meanwhile. What lies on a GPU
   /// is copied, and has come when an event recorded after this call has passed.
-  ///
   /// Errors  archive_error; device_error.
   void keep(archive& a);
   /// Writes a snapshot of this shard in the same way. restored() reads it.
   void keep(archive& a, std::string_view name, const mailgrad::snapshot& values);
   /// A snapshot of values that were kept: float32[range of the shard]. Its memory goes back when nobody holds
   /// it.
-  ///
   /// Errors  archive_error for another length.
   mailgrad::snapshot restored(const archived_array& values);
   /// The part of the model's flat vector that gets dense gradients and lies in this shard.

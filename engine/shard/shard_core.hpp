@@ -65,7 +65,6 @@ struct shard_core_options {
 ///
 /// After each call that may take entries its owner looks what is to be done: work(), closes_at(),
 /// finished_cut(), first_awaited(), take_switched(). What must be told at its very moment goes by the port.
-///
 /// Guarantees  each gradient of a worker is taken at most once, in the order of its steps. A worker that
 ///             leaves is waited for no longer. Every push is answered: at once, or when a barrier opens, a
 ///             bound is kept again, its turn comes, or a switch lets all workers start anew.

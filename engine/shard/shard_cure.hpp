@@ -16,7 +16,6 @@ namespace mailgrad {
 ///
 /// A cure that compensates costs one pass over the shard for each gradient. A cure that needs the weights
 /// read costs a snapshot for each worker.
-/// Threads one caller at a time.
 class shard_cure {
 public:
   /// `what` is null if the run has no cure; gradients are then applied as they are.

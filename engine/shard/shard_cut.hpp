@@ -43,7 +43,6 @@ struct kept_shard {
 ///
 /// A shard that follows the first one keeps its state at the entry at which that one did. Under hogwild no
 /// gradient comes, and workers that have sent theirs stand still, so the state is kept at the last marker.
-/// Threads  one caller at a time.
 class shard_cut {
 public:
   explicit shard_cut(const shard_state& of);
@@ -89,7 +88,6 @@ private:
 /// Reads what a checkpoint kept of a shard. Returns the gradients that were kept beside its state, which are
 /// to be taken before any other. With another number of workers, `same_workers` is false: only the weights
 /// and the states of optimiser and cure are read.
-///
 /// Errors  archive_error.
 std::vector<push_gradient> restore_shard(archive& a, const shard_state& to, bool same_workers);
 

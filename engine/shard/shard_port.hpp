@@ -10,7 +10,6 @@ namespace mailgrad {
 
 /// What the core of a shard tells others in the middle of an event, since it must leave at that moment. Its
 /// owner sends each at once, and asks the core for all other work when the event is over.
-///
 /// Threads  the one that has called the core.
 class shard_port {
 public:

@@ -11,8 +11,6 @@
 namespace mailgrad {
 
 /// Draws the moments, waits and work of a shard into its timeline, if there is one.
-///
-/// Threads one caller at a time.
 class shard_timeline {
 public:
   /// `track` may be null.

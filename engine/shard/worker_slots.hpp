@@ -65,10 +65,8 @@ struct worker_slot {
 };
 
 /// What a shard knows of all workers of the run.
-///
 /// Guarantees  each gradient of a worker is admitted at most once, and none of another run or of an
 ///             incarnation that another has replaced.
-/// Threads     one caller at a time.
 class worker_slots {
 public:
   /// Ranks from `workers` to `slots` - 1 take no part until they join.
@@ -121,7 +119,6 @@ public:
 
   /// Writes or reads what is known of each worker. Points in time are not kept. When it is read, no worker
   /// has joined yet. The snapshots are those of `of`. `all_return`: workers that had left come back as well.
-  ///
   /// Errors  archive_error, also for another number of workers.
   void keep(archive& a, shard& of, bool all_return);
 

@@ -28,7 +28,6 @@ namespace mailgrad {
 class predictor {
 public:
   /// The model is that of the model card in the file. It computes on the host, or on `place`, a GPU.
-  ///
   /// Errors  std::invalid_argument: the weights have no model card, it names no model, or they do not fit it;
   ///         graph_error as build_model(); device_error as tested_model. All that compute: device_error, and
   ///         graph_error if no GPU computes an operation of the model.
@@ -46,12 +45,10 @@ public:
 
   /// The answers to samples whose numbers are those of the files that the model was trained on: the predictor
   /// divides them as the model card says.
-  ///
   /// Shapes  samples: float32[n, inputs()]; answers: float32[n, outputs()].
   /// Errors  std::invalid_argument for other lengths, or a model that does not read plain numbers.
   void answers(std::span<const float> samples, std::span<float> answers);
   /// The same, as probabilities of the classes.
-  ///
   /// Errors  std::invalid_argument also for a model that predicts numbers.
   void probabilities(std::span<const float> samples, std::span<float> chances);
 
@@ -76,7 +73,6 @@ private:
 };
 
 /// Turns logits into probabilities, row by row, in place.
-///
 /// Shapes  values: float32[n, classes].
 void softmax_rows(std::span<float> values, std::size_t classes);
 

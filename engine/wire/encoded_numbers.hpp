@@ -14,14 +14,12 @@ namespace mailgrad {
 // in every run and on every processor.
 
 /// How many bytes `count` numbers take, whatever they are.
-///
 /// Errors  shape_error if `count` does not fit into 32 bits.
 std::size_t encoded_bytes(const wire_format& f, std::size_t count);
 
 /// Writes x + residual, and leaves in the residual what the receiver will lack. False if a number is NaN or
 /// infinite and the format cannot say so (int8, top-k, 1-bit): the residual is as it was then, and the
 /// gradient is to be counted as "not finite" and not sent.
-///
 /// Shapes  x: float32[n]; residual: float32[n], or empty for none; to: encoded_bytes(f, n). float32 lacks
 ///         nothing and takes no residual.
 /// Errors  shape_error for other lengths; nothing has changed then.
@@ -31,7 +29,6 @@ std::size_t encoded_bytes(const wire_format& f, std::size_t count);
 
 /// Reads what encode_numbers() has written. The bytes may come from anybody: everything is checked against
 /// the format, the number of values that is expected and the bytes that are there, before a value is written.
-///
 /// Errors  wire_error in one line with what was expected and what was found; `to` is as it was then.
 void decode_numbers(const wire_format& f, std::span<const std::byte> from, std::span<float> to);
 
@@ -45,13 +42,11 @@ struct table_extent {
 };
 
 /// How many bytes so many rows take.
-///
 /// Errors  shape_error if the rows or their values do not fit into 32 bits.
 std::size_t encoded_row_bytes(const wire_format& f, std::size_t rows, std::size_t width);
 
 /// Writes the listed rows of `part`, as encode_numbers() writes its numbers. A row that comes twice takes its
 /// residual with it the first time, and both leave there what the receiver will lack.
-///
 /// Shapes  residual: float32[rows * width] of the table, or empty for none; to: encoded_row_bytes() of the
 ///         listed rows, those before the first negative one.
 /// Errors  shape_error for other lengths, or a row that the table lacks; nothing has changed then.
@@ -68,7 +63,6 @@ struct decoded_rows {
 
 /// Reads what encode_rows() has written, with everything checked as by decode_numbers(). The values take at
 /// most `width` times as many bytes as there are in `from`, plus those of the format itself.
-///
 /// Errors  wire_error; `to` lists no row then.
 void decode_rows(const wire_format& f, std::span<const std::byte> from, const table_extent& table,
                  decoded_rows& to);

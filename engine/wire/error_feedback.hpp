@@ -18,7 +18,6 @@ using wire_message = std::shared_ptr<const std::vector<std::byte>>;
 
 /// The messages that a worker has sent to a shard and whose fate it does not know yet, by the step of their
 /// gradient.
-///
 /// Errors  std::invalid_argument for a step that is in flight already, or that is not.
 /// Threads one owner calls; messages may be released on any thread.
 class messages_in_flight {
@@ -50,7 +49,6 @@ private:
 /// a factor of clipping has been multiplied in.
 ///
 /// float32 lacks nothing: it has no residual, and a discarded gradient is gone, as it is without a network.
-///
 /// Source  Seide et al., Interspeech 2014; Karimireddy et al., ICML 2019, Algorithm 2. Differs: several
 ///         messages may be in flight, and discarded ones are given back.
 /// Units   memory: 4 bytes a weight, as many again from the first give_back() on, and the messages in flight.
@@ -60,7 +58,6 @@ public:
   error_feedback(const wire_format& f, std::size_t weights);
 
   /// Null if a number is not finite and the format cannot say so: nothing has changed then.
-  ///
   /// Errors  shape_error for a gradient of another length; std::invalid_argument for a step in flight.
   wire_message send(step_number step, std::span<const float> gradient);
 
@@ -82,7 +79,6 @@ private:
 
 /// What error_feedback is for dense weights, for the rows of one table. What a row lacks waits until the row
 /// comes again.
-///
 /// Units   memory: as much as the table, and the messages in flight.
 /// Threads one caller at a time; messages may be released on any thread.
 class row_feedback {
@@ -90,7 +86,6 @@ public:
   row_feedback(const wire_format& f, const table_extent& table);
 
   /// Null if a number is not finite and the format cannot say so: nothing has changed then.
-  ///
   /// Errors  shape_error for rows that the table lacks, or of another width; std::invalid_argument for a step
   ///         in flight.
   wire_message send(step_number step, const gradient_rows& part);

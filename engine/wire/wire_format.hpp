@@ -35,7 +35,6 @@ struct wire_format {
 
 /// Reads "float32", "float16", "bfloat16", "int8", "int8:block=256", "top-k:0.01", "1-bit" or
 /// "1-bit:block=512".
-///
 /// Errors  std::invalid_argument in one line that says what would be right.
 wire_format parse_wire_format(std::string_view text);
 

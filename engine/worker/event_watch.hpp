@@ -9,7 +9,6 @@
 namespace mailgrad {
 
 /// Tells when events pass. No actor waits for a GPU: it has its events watched, and is sent a message.
-///
 /// Threads any.
 class event_watch {
 public:
@@ -25,7 +24,6 @@ public:
 /// again for 2 ms, then every 50 microseconds, as a step of a small model takes less time than the kernel of
 /// the host needs to wake a thread. An event that no GPU tells of is asked for the less often the longer it
 /// is watched, but every 50 microseconds at least.
-///
 /// Errors  std::system_error: there can be no thread.
 std::shared_ptr<event_watch> watch_of_process();
 

@@ -30,9 +30,7 @@ namespace mailgrad {
 /// same bytes side by side in pinned memory and on the GPU: while a step reads one set, the batch of the
 /// next step goes to another. Each set has the record of the step that reads it. The rows of its gradients of
 /// tables lie side by side on the GPU, too.
-///
 /// Errors   compile: as bound_model; device_error for lack of memory.
-/// Threads  one caller at a time.
 class gpu_program {
 public:
   /// `place` outlives the program, and is a queue of the first of the request's devices.
@@ -48,7 +46,6 @@ public:
   void bind(const float* weights, float* loss, const parameter_layout& layout);
 
   /// Writes a batch to the pinned memory of a set, of which no copy is under way.
-  ///
   /// Errors  graph_error for a batch of other samples.
   void stage(std::size_t set, const batch& inputs);
   /// Queues the copy of a set to the GPU on the queue.
@@ -139,7 +136,6 @@ private:
 /// the batch that was foreseen before, and that another replaces, is still being copied.
 /// Errors   device_error: no such GPU, or its memory does not suffice. begin_step: graph_error for a model
 ///          with an operation that a GPU does not compute.
-/// Threads  one caller at a time.
 class gpu_replica final : public step_runner {
 public:
   /// `request.batch` is ignored, and the queue is on the first of `request.devices`. `graphs` is how many

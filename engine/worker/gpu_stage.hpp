@@ -27,7 +27,6 @@ namespace mailgrad {
 /// the stage reads, of tables the rows that a micro-batch names when it comes; its part of the gradient then
 /// goes to where these shards read it. Other weights come by way of pinned memory, tables whole, and this
 /// gradient goes back that way.
-///
 /// Errors  device_error. abandon() ends a step that could not be queued whole.
 /// Threads one caller at a time, each on any thread.
 class gpu_stage final : public stage_place {
@@ -60,7 +59,6 @@ public:
   };
   /// Takes what the runs of the step have found, in their order, when all that end() has queued is done. Adds
   /// the losses to `sum`.
-  ///
   /// Errors  std::out_of_range: what the first kernel found wrong that found something.
   std::vector<run_span> take(stage_sum& sum);
   /// Waits for what was queued of a step that failed, and forgets it.

@@ -26,7 +26,6 @@ namespace mailgrad {
 ///
 /// On a GPU the block is there, and each writer has a queue of its own for its updates. The store counts them
 /// when they are queued. The replica's next step waits for the updates of this writer alone.
-///
 /// Source  Niu, Recht, Re & Wright, "Hogwild!", NIPS 2011, arXiv:1106.5730.
 /// Threads one caller at a time; any number of writers share one store.
 class hogwild_writer {
@@ -63,7 +62,6 @@ public:
 
   /// Writes or reads the state of the rule, between two updates. The block is not part of it. What lies on a
   /// GPU has come when an event has passed that the writer's queue recorded after this call.
-  ///
   /// Errors  archive_error.
   void keep(archive& a);
 

@@ -17,7 +17,6 @@ namespace mailgrad {
 
 /// Samples of this machine, which a run of another process may be training on as well. Then its workers here
 /// need no batches from there. They are held in memory once, for all workers of this process.
-///
 /// Guarantees  what find() gives has the digest that it was asked for, so a batch of it is that of the run,
 ///             bit for bit.
 /// Threads     any. The first who asks opens the data, and others wait for it.
@@ -50,20 +49,17 @@ private:
 };
 
 /// The mini-batches of a worker that has the samples itself and is told which of them to take.
-///
 /// Guarantees  a batch has the bytes that the feeder of the run would have sent.
 /// Threads     one caller at a time; users may release batches on any thread.
 class local_batches {
 public:
   /// `batch` is the most samples of a batch, and `nonzeros` the room for entries of a sparse set, both as the
   /// run has them.
-  ///
   /// Errors  std::invalid_argument without samples.
   local_batches(std::shared_ptr<const dataset> samples, std::size_t batch, std::size_t nonzeros);
 
   /// Cuts a batch. The numbers of its samples come from another process, so they are checked before a byte is
   /// copied.
-  ///
   /// Errors  std::invalid_argument in one line: no samples, more than a batch has, one that is not in the
   ///         set, or rows of more entries than there is room for.
   std::shared_ptr<const batch> cut(std::uint64_t number, std::uint64_t epoch,

@@ -30,13 +30,11 @@ struct local_steps_options {
 ///
 /// The weights lie on the queue given, with the state of the rule. On a GPU each step is queued behind the
 /// gradient that it takes, which may still be computed, and what it reads is held until it has run.
-///
 /// Source  Stich, "Local SGD converges fast and communicates little", ICLR 2019, arXiv:1805.09767; with an
 ///         outer Nesterov momentum: Douillard et al., "DiLoCo", 2023, arXiv:2311.08105.
 /// Shapes  snapshots of a shard are float32[its range]. Models with tables of sparse gradients do not work
 ///         here.
 /// Errors  device_error: a GPU that fails, or values that the queue does not reach.
-/// Threads one caller at a time.
 class local_steps {
 public:
   local_steps(std::shared_ptr<const parameter_layout> layout, const local_steps_options& options,

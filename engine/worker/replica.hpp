@@ -15,7 +15,6 @@ namespace mailgrad {
 ///
 /// Batches may have any size, so the short last batch of an epoch is not padded. The first batch of each size
 /// compiles a program; other steps allocate nothing.
-/// Threads  one caller at a time.
 class replica : public step_runner {
 public:
   /// `request.batch` is ignored. Gradients lie in `blocks`; null: in memory of this process.

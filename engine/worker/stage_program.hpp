@@ -94,7 +94,6 @@ struct micro_batch {
 /// Every stage builds the whole graph and compiles only its own segments. The graphs of all stages are the
 /// same, so the stages agree on the numbers of the segments and the order of their values.
 /// Errors  graph_error from the model function.
-/// Threads one caller at a time.
 class stage_program {
 public:
   /// A segment of this device.
@@ -180,8 +179,6 @@ private:
 std::vector<wanted_value> wanted_values(const training_fetches& fetches);
 
 /// Where the parts of a stage find what they read on its device, and where they write.
-///
-/// Threads one caller at a time.
 class stage_place {
 public:
   virtual ~stage_place() = default;
@@ -207,7 +204,6 @@ public:
 /// micro-batches; and each stage that reads its values still gives credit for them. Of several such parts the
 /// one latest in the order of segments runs first. Backward thus goes before forward, which frees the values
 /// of a micro-batch early.
-///
 /// Source  Narayanan et al., PipeDream, SOSP 2019, section 3.2: one forward, one backward; Huang et al.,
 ///         GPipe, NeurIPS 2019: all micro-batches of a step read one version of the weights.
 /// Never   waits for ever, if `credits` is at least 1. Take the earliest unfinished micro-batch and the first

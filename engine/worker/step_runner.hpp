@@ -59,8 +59,6 @@ std::optional<double> cosine(double product, double squares_a, double squares_b)
 
 /// Compares a pushed gradient with a fresh one of the same batch. It keeps the pushed gradient and collects
 /// the weights that each shard applied it to. The worker then computes the fresh gradient at these weights.
-///
-/// Threads one caller at a time.
 class gradient_comparison {
 public:
   explicit gradient_comparison(std::size_t shards) : weights_(shards) {}
@@ -121,7 +119,6 @@ public:
   /// shard, and while a step is under way. A runner that runs ahead holds those of its steps itself, each
   /// until its step has ended, so it needs a call for each shard before each step. A runner with a queue lets
   /// it wait for `values.ready()`; one that computes on the host needs weights whose event has passed.
-  ///
   /// Errors  device_error if it cannot reach them.
   virtual void use_weights(std::uint32_t shard, const snapshot& values) {
     use_host_weights(shard, values.on_host().data(), values.owner());
@@ -160,14 +157,12 @@ public:
   /// the copy has run, on any thread; the notice may only send a message, and is not called if nothing was
   /// copied. The next step may still compute another batch. A runner may hold `next` until a step has begun
   /// with it, or it was told of another one.
-  ///
   /// Errors  as begin_step() for that batch. A step under way still ends, and the owner begins no other.
   virtual void foresee([[maybe_unused]] std::shared_ptr<const batch> next,
                        [[maybe_unused]] std::function<void()> copied) {}
 
   /// Computes the loss and the gradient of `inputs`; the gradient goes to `out`. The owner touches neither
   /// `inputs` nor `out` until the step has ended.
-  ///
   /// Errors  std::invalid_argument without a sample or a gradient; graph_error for a batch that the model
   ///         cannot be built for; device_error. No step is under way then.
   virtual step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) = 0;
@@ -180,7 +175,6 @@ public:
 
   /// Takes the result of a step that has ended, which was begun before all others under way, and returns its
   /// loss.
-  ///
   /// Errors  std::runtime_error, device_error: why the step failed, or why the runner is broken.
   virtual float end_step() = 0;
 

@@ -8,7 +8,6 @@
 namespace mailgrad {
 
 /// Calls a notice at a moment. No actor sleeps: one that idles asks for a notice, which sends it a message.
-///
 /// Threads any.
 class step_timer {
 public:
@@ -23,7 +22,6 @@ public:
 
 /// A timer by the monotonic clock of this machine (machine_time). Its thread waits for all moments of this
 /// process.
-///
 /// Errors  std::system_error: there can be no thread.
 std::shared_ptr<step_timer> timer_of_process();
 
