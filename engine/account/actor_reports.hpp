@@ -24,7 +24,6 @@ namespace mailgrad {
 class loss_tail {
 public:
   static constexpr std::size_t steps = 32;
-
   /// Adds the mean loss of one step; that of the oldest step goes when there are more than `steps`.
   void add(float loss, std::uint64_t samples) noexcept {
     entries_[next_] = {loss, samples};
@@ -135,7 +134,6 @@ struct stage_report {
   std::string device;
   std::int64_t busy = 0;                      ///< ns that it computed
   std::shared_ptr<const trace_track> trace{}; ///< null if not wanted, or if the stage was lost
-
   /// Without the timeline, which tells of one process.
   void keep(archive& a) {
     a.field("device", device);

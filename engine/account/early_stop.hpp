@@ -46,15 +46,12 @@ public:
   static constexpr std::uint64_t notices_each = 3;
   static constexpr std::uint64_t steps_each = 4;
   static constexpr std::uint64_t least_steps = 32;
-
   /// Of a run whose loss may be what it likes.
   divergence_watch() = default;
   divergence_watch(double chance, std::uint32_t workers);
-
   /// A worker tells of so many steps, with the sum of the losses of their samples. The first notice of a run
   /// must be of its first step alone. Returns once why the run has diverged, in one line.
   std::optional<std::string> take(std::uint64_t steps, std::uint64_t samples, double loss_sum);
-
   /// A loss above it is nonsense; infinity before the first step.
   double limit() const noexcept { return limit_; }
 
@@ -127,14 +124,12 @@ public:
   /// the tests to come leave out.
   early_stop(std::vector<stop_condition> conditions, std::uint64_t patience, const judged_tests& before = {},
              counted_tests counted = counted_tests::for_patience, std::uint64_t steps_before = 0);
-
   /// Whether it has to be told of lines and tests.
   bool active() const noexcept { return !conditions_.empty() || counts_tests(); }
   /// Whether it counts tests, so that a checkpoint has to keep how many.
   bool counts_tests() const noexcept { return patience_ > 0 || counted_ == counted_tests::always; }
   /// The tests so far, if it counts them.
   const judged_tests& tests() const noexcept { return tests_; }
-
   /// Why the run is to end, in one line, or nothing. Once it is to end, it is told no more.
   std::optional<std::string> judge(const metrics_line& x);
   std::optional<std::string> judge(const evaluation_made& x);

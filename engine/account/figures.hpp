@@ -31,7 +31,6 @@ struct figure {
   const char* unit;             ///< "mini-batches"; empty: it has none
   nlohmann::ordered_json value; ///< null: nobody knows it
   figure_elsewhere elsewhere{};
-
   /// Nothing if it is not known or no number.
   std::optional<double> number() const {
     return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
@@ -57,7 +56,6 @@ nlohmann::ordered_json object_of(std::vector<figure> figures);
 class report_fields {
 public:
   using json = nlohmann::ordered_json;
-
   /// `where` stands before the names of fields, such as "staleness.".
   report_fields(std::string file, const json& object, std::string where = {});
 

@@ -73,7 +73,6 @@ public:
   ~metrics_file();
   metrics_file(const metrics_file&) = delete;
   metrics_file& operator=(const metrics_file&) = delete;
-
   /// Writes the line, so that a reader sees it. After a failure nothing more is written.
   void add(const metrics_line& x);
   /// Why the file is not whole; empty if it is.

@@ -26,10 +26,8 @@ namespace mailgrad {
 class reported_losses {
 public:
   explicit reported_losses(std::uint32_t workers) : all_(workers) {}
-
   /// Another incarnation of the worker begins, and counts anew.
   void begin(rank worker);
-
   /// So many steps of a worker since the last notice, with the sum of the losses of their samples. Each of
   /// them counts with the mean, since only the sum is known. Of a worker that there is not, nothing is taken.
   void take(rank worker, std::uint64_t steps, std::uint64_t samples, double loss_sum);
@@ -83,12 +81,10 @@ class reported_timelines {
 public:
   /// Of a run that began at `started`, with room for `events` of each rank and shard. 0: nothing is kept.
   reported_timelines(instant started, std::size_t events) : started_(started), room_(events) {}
-
   /// A piece has come `now`. What makes no sense is ignored.
   void take(const timeline_teller& by, const trace_piece& x, instant now);
   /// This one has told all.
   void complete(const timeline_teller& by);
-
   /// In the order of ranks and incarnations, and then of shards.
   std::vector<reported_timeline> placed() const;
 

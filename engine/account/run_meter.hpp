@@ -21,7 +21,6 @@ public:
   interval_clock(const interval& every, std::uint64_t steps_per_epoch)
       : steps_(every.epochs > 0 ? every.epochs * std::max<std::uint64_t>(1, steps_per_epoch) : every.steps),
         span_(every.span), next_step_(steps_), next_time_(span_) {}
-
   /// Whether an interval has ended since the last call that said so. Several at once count as one.
   bool ended(std::uint64_t steps, instant elapsed) {
     if (steps_ > 0 && steps >= next_step_) {
@@ -71,7 +70,6 @@ struct run_scale {
 class run_meter {
 public:
   run_meter(run_scale scale, const interval& every);
-
   /// Counts go on from what an earlier process of the run had done in so much time. Called before add().
   void resume(const worker_share& done, instant elapsed);
 

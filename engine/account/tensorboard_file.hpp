@@ -76,7 +76,6 @@ public:
   /// Makes the folder if it is not there.
   /// Errors  std::system_error if the file cannot be written.
   tensorboard_file(const std::string& folder, const board_start& start);
-
   /// Writes the event, so that a reader sees it. After a failure nothing more is written.
   void add(const metrics_line& x);
   void add(const gaps_measured& x);

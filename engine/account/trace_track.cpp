@@ -13,18 +13,16 @@ void trace_track::work(trace_event e) noexcept {
   e.begin = std::max(e.begin, end_);
   e.end = std::max(e.end, e.begin);
   end_ = e.end;
-  keep(e);
+  moment(e);
 }
 
 void trace_track::wait(trace_kind what, instant end, std::uint32_t peer) noexcept {
   if (end <= end_) return;
-  keep({what, end_, end, peer});
+  moment({what, end_, end, peer});
   end_ = end;
 }
 
-void trace_track::moment(const trace_event& e) noexcept { keep(e); }
-
-void trace_track::keep(const trace_event& e) noexcept {
+void trace_track::moment(const trace_event& e) noexcept {
   if (events_.size() < events_.capacity())
     events_.push_back(e);
   else
@@ -67,12 +65,6 @@ void tell_from(const trace_track& track, std::size_t first, trace_piece& into) {
                            e.version_read, e.version, number_of(e.word, into.words)});
   }
 }
-
-namespace {
-
-constexpr std::int64_t drifts_one_in = 10'000;
-
-} // namespace
 
 void clock_bounds::add(instant sent, instant came) { messages_.push_back({sent, came, {}, came - sent}); }
 

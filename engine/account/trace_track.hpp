@@ -70,14 +70,12 @@ class trace_track {
 public:
   /// Room for `capacity` events; the first begins at `start` or later.
   trace_track(std::string name, std::size_t capacity, instant start);
-
   /// Records work. Its begin moves to the end of the last event if that is later.
   void work(trace_event e) noexcept;
   /// Records a wait from the end of the last event until `end`; nothing if that is not later.
   void wait(trace_kind what, instant end, std::uint32_t peer = 0) noexcept;
-  /// Records an event without duration, at `begin`.
+  /// Records an event as it is, such as one without duration at `begin`.
   void moment(const trace_event& e) noexcept;
-
   /// A word of another process, for its events. It lives as long as the track.
   std::string_view own(std::string word) { return *words_.insert(std::move(word)).first; }
 
@@ -89,8 +87,6 @@ public:
   std::uint64_t left_out() const noexcept { return left_out_; }
 
 private:
-  void keep(const trace_event& e) noexcept;
-
   std::string name_;
   std::vector<trace_event> events_;
   instant end_; ///< of the last event
@@ -134,7 +130,6 @@ struct trace_piece {
   std::uint64_t left_out = 0;             ///< so far, events for which it had no room
   std::vector<reported_event> events{};
   std::vector<std::string> words{}; ///< why gradients were discarded, and policies that began
-
   /// Whether its numbers can be those of a clock and of events that have ended.
   bool makes_sense() const;
 };
@@ -150,6 +145,9 @@ struct clock_offset {
   std::optional<instant> uncertainty{}; ///< how far it may be wrong; none: nothing came back to that process
 };
 
+/// Two clocks drift apart by one part in so many at most: 100 us a second.
+inline constexpr std::int64_t drifts_one_in = 10'000;
+
 /// How far two clocks are apart, by the messages that went between their processes.
 ///
 ///     sent, by the other clock -----------> came, by this clock
@@ -159,7 +157,7 @@ struct clock_offset {
 /// and at most `came - sent`. That holds whatever share of the round trip each way has. The bounds of
 /// messages before and after count as well, each made wider by what the clocks may have drifted apart since:
 /// a message whose way was short tells of those around it.
-/// Units   of both clocks nanoseconds. Drift of two clocks: at most 100 us a second.
+/// Units   of both clocks nanoseconds.
 class clock_bounds {
 public:
   /// Such a message came.
@@ -167,7 +165,6 @@ public:
   /// The other process had the answer to the last message at this moment, or to a later one that is not told
   /// here. A moment before it was sent is ignored.
   void answer(instant answered);
-
   /// For each message, in their order. An offset that may be 0 is 0, since both clocks are then those of one
   /// machine, as far as anybody can tell.
   std::vector<clock_offset> offsets() const;
@@ -190,7 +187,7 @@ private:
 ///
 /// What a device tells is seen here after it was, so the clocks are at most as far apart as the quickest news
 /// says. Durations of the device stay what they are.
-/// Units   of both clocks nanoseconds. They may drift apart by 100 us a second.
+/// Units   of both clocks nanoseconds.
 class device_clock {
 public:
   /// What ended by the device's clock `there` was seen here at `seen`. The calls come in the order of time.
@@ -203,8 +200,6 @@ public:
   instant here(instant there) const noexcept { return there + offset_.value_or(instant{0}); }
 
 private:
-  static constexpr std::int64_t drifts_one_in = 10'000;
-
   std::optional<instant> offset_;
   instant last_seen_{0};
 };

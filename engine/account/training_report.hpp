@@ -332,7 +332,6 @@ struct training_report {
   std::optional<double> mean_step_factor; ///< the mean factor of the cure; absent if the cure has none
   std::string parameters_sha256;
   std::uint64_t seed = 0;
-
   /// Adds a clause to `why`.
   void add_reason(std::string_view clause);
   /// False while the run goes on and none of its shards has told what became of a gradient.

@@ -85,6 +85,17 @@ void replace(const std::filesystem::path& folder, std::optional<std::uint64_t> b
   remove_unneeded(folder, best.test.steps);
 }
 
+/// Errors  std::runtime_error in one line: the file is damaged, or of another kind.
+kept_best read_best_weights(const std::filesystem::path& file) {
+  try {
+    kept_best best;
+    checkpoint::read(file).part(best_weights_part)->field("best", best);
+    return best;
+  } catch (const std::exception& e) {
+    refuse_best(e.what());
+  }
+}
+
 } // namespace
 
 void kept_best::keep_test(archive& a) {
@@ -161,21 +172,6 @@ std::filesystem::path earlier_best_file(const std::filesystem::path& folder, std
 numbered_files earlier_best_files(const std::filesystem::path& folder) {
   return numbered_files_in(folder, earlier_prefix);
 }
-
-namespace {
-
-/// Errors  std::runtime_error in one line: the file is damaged, or of another kind.
-kept_best read_best_weights(const std::filesystem::path& file) {
-  try {
-    kept_best best;
-    checkpoint::read(file).part(best_weights_part)->field("best", best);
-    return best;
-  } catch (const std::exception& e) {
-    refuse_best(e.what());
-  }
-}
-
-} // namespace
 
 evaluation_made read_best_test(const std::filesystem::path& file) {
   const auto texts = safetensors_file(file).metadata();

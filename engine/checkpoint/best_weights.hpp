@@ -36,18 +36,14 @@ public:
   /// as an earlier_best_file(), as long as a run may go on from a checkpoint that is older than the better
   /// ones.
   explicit best_weights(std::optional<std::filesystem::path> folder, std::optional<kept_best> before = {});
-
   /// Keeps those from before in the folder, if they are of another one, or if the file there is damaged. That
   /// is then renamed to best-weights.safetensors.damaged.
   void begin();
-
   /// Takes these weights, float32[size of the layout], if they did better than all before. A loss that is no
   /// number is never better.
   void offer(const evaluation_made& test, std::span<const float> weights);
-
   /// The best so far; nothing if no test was made.
   std::optional<kept_best> best() const;
-
   /// Why they could not be kept in the folder the last time; empty if they could.
   std::string failure() const;
 

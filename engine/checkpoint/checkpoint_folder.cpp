@@ -43,65 +43,6 @@ std::string checksum(std::string_view text, std::span<const archived_array> arra
   return fmt::format("{:08x}", sum);
 }
 
-} // namespace
-
-std::uint64_t write_checkpoint_file(const std::filesystem::path& path, const checkpoint_parts& parts) {
-  std::vector<array_to_store> arrays;
-  std::map<std::string, std::string> texts{{checkpoint_format_key, checkpoint_format}};
-  for (const auto& [name, fields] : parts) {
-    for (const archived_array& a : fields->arrays())
-      arrays.push_back({name + '/' + a.path, shape{a.values.size()}, a.values});
-    const std::string text = fields->text();
-    texts[std::string(checksum_prefix) + name] = checksum(text, fields->arrays());
-    texts[name] = text;
-  }
-  write_safetensors(path, arrays, texts, replaced_file::if_link::replaced);
-  return std::filesystem::file_size(path);
-}
-
-checkpoint checkpoint::read(const std::filesystem::path& path) {
-  require_may_be_checkpoint(path);
-  if (npz_file::is_npz(path)) throw_malformed(path, found_weights);
-  safetensors_file file(path);
-  const auto& texts = file.metadata();
-  const kind_of_file kind = kind_of(texts);
-  if (kind == kind_of_file::weights) throw_malformed(path, found_weights);
-  if (kind == kind_of_file::other) throw_malformed(path, found_others);
-  checkpoint read(path);
-  for (const auto& [name, text] : texts)
-    if (name != checkpoint_format_key && !name.starts_with(checksum_prefix)) read.parts_[name].text = text;
-  for (const stored_array& a : file.arrays()) {
-    const std::size_t slash = a.name.find('/');
-    const auto part = read.parts_.find(a.name.substr(0, slash));
-    if (slash == std::string::npos || part == read.parts_.end())
-      throw_malformed(path, fmt::format("array {} is of no part", in_quotes(a.name)));
-    const auto values = std::make_shared<std::vector<float>>(a.dims.size());
-    file.read(a, *values);
-    part->second.arrays.push_back({a.name.substr(slash + 1), values, *values});
-  }
-  for (const auto& [name, part] : read.parts_) {
-    const auto sum = texts.find(std::string(checksum_prefix) + name);
-    if (sum == texts.end() || sum->second != checksum(part.text, part.arrays))
-      throw_malformed(path, fmt::format("{} is damaged: its checksum is not right", in_quotes(name)));
-  }
-  return read;
-}
-
-checkpoint checkpoint::of(const checkpoint_parts& parts, const std::string& name) {
-  checkpoint made(name);
-  for (const auto& [part, fields] : parts) made.parts_[part] = {fields->text(), fields->arrays()};
-  return made;
-}
-
-std::shared_ptr<saved_fields> checkpoint::part(const std::string& name) const {
-  const auto found = parts_.find(name);
-  if (found == parts_.end())
-    throw archive_error(fmt::format("checkpoint '{}' has no part '{}'", path_.string(), name));
-  return std::make_shared<saved_fields>(found->second.text, found->second.arrays);
-}
-
-namespace {
-
 namespace fs = std::filesystem;
 
 /// The name of the new folder until all files are in it, so that nobody takes it for whole.
@@ -164,7 +105,138 @@ void forget(const fs::path& in) {
   require_on_disk(in);
 }
 
+/// The number between `prefix` and the suffix of a checkpoint's name; nothing for another file.
+std::optional<std::uint64_t> number_of(const std::filesystem::path& file, std::string_view prefix) {
+  const std::string name = file.filename().string();
+  if (!name.starts_with(prefix) || !name.ends_with(checkpoint_suffix) ||
+      name.size() <= prefix.size() + checkpoint_suffix.size())
+    return std::nullopt;
+  const char* const first = name.data() + prefix.size();
+  const char* const last = name.data() + name.size() - checkpoint_suffix.size();
+  std::uint64_t number = 0;
+  const auto [end, wrong] = std::from_chars(first, last, number);
+  return wrong == std::errc() && end == last ? std::optional(number) : std::nullopt;
+}
+
+std::optional<std::uint64_t> steps_in(const std::filesystem::path& checkpoint) {
+  return number_of(checkpoint, checkpoint_prefix);
+}
+
+/// Each is as large as a checkpoint, and no run would write it on. Returns whether there were any.
+bool remove_abandoned(const std::filesystem::path& folder) {
+  bool removed = false;
+  std::error_code wrong;
+  for (std::filesystem::directory_iterator file(folder, wrong), end; !wrong && file != end;
+       file.increment(wrong)) {
+    const std::filesystem::path& part = file->path();
+    std::error_code stays;
+    if (part.extension() == ".partial" && steps_in(part.stem()) && !replaced_file::is_being_written(part))
+      removed |= std::filesystem::remove(part, stays);
+  }
+  return removed;
+}
+
+/// A file that is named, and that a process was setting aside when it ended: a run that goes on from there
+/// would begin in the middle of that.
+void require_present(const std::filesystem::path& file) {
+  const std::filesystem::path folder = folder_of(file);
+  const std::optional<set_aside> leaves = unfinished(folder);
+  if (!leaves || !leaves->has(file)) return;
+  throw_malformed(
+      file,
+      fmt::format("was being set aside when a process ended; 'mailgrad train --resume {}' completes that "
+                  "and goes on without it, and then --resume {} goes on from there",
+                  shell_word(folder.string()), shell_word((folder / leaves->folder).string())));
+}
+
+bool has_checkpoints(const std::filesystem::path& folder) {
+  try {
+    return !checkpoints_in(folder).empty();
+  } catch (const file_error&) {
+    return false;
+  }
+}
+
+/// For a folder without a checkpoint: the first folder in it that has some.
+std::string hint_for(const std::filesystem::path& where) {
+  std::vector<std::filesystem::path> inside;
+  std::error_code wrong;
+  for (std::filesystem::directory_iterator file(where, wrong), end; !wrong && file != end;
+       file.increment(wrong))
+    if (std::error_code unknown; file->is_directory(unknown) && has_checkpoints(file->path()))
+      inside.push_back(file->path());
+  if (inside.empty()) return "name the folder that --checkpoint named";
+  std::ranges::sort(inside);
+  return inside.size() == 1
+             ? fmt::format("'{}' has some", inside[0].string())
+             : fmt::format("{} folders in it have some, such as '{}'", inside.size(), inside[0].string());
+}
+
+/// The best weights of a run are kept as a checkpoint is, and are none.
+checkpoint read_of_run(const std::filesystem::path& file) {
+  checkpoint read = checkpoint::read(file);
+  if (read.has(best_weights_part))
+    throw_malformed(file, "expected a checkpoint, found the best weights of a run; its checkpoints lie "
+                          "beside it, so name the folder");
+  return read;
+}
+
 } // namespace
+
+std::uint64_t write_checkpoint_file(const std::filesystem::path& path, const checkpoint_parts& parts) {
+  std::vector<array_to_store> arrays;
+  std::map<std::string, std::string> texts{{checkpoint_format_key, checkpoint_format}};
+  for (const auto& [name, fields] : parts) {
+    for (const archived_array& a : fields->arrays())
+      arrays.push_back({name + '/' + a.path, shape{a.values.size()}, a.values});
+    const std::string text = fields->text();
+    texts[std::string(checksum_prefix) + name] = checksum(text, fields->arrays());
+    texts[name] = text;
+  }
+  write_safetensors(path, arrays, texts, replaced_file::if_link::replaced);
+  return std::filesystem::file_size(path);
+}
+
+checkpoint checkpoint::read(const std::filesystem::path& path) {
+  require_may_be_checkpoint(path);
+  if (npz_file::is_npz(path)) throw_malformed(path, found_weights);
+  safetensors_file file(path);
+  const auto& texts = file.metadata();
+  const kind_of_file kind = kind_of(texts);
+  if (kind == kind_of_file::weights) throw_malformed(path, found_weights);
+  if (kind == kind_of_file::other) throw_malformed(path, found_others);
+  checkpoint read(path);
+  for (const auto& [name, text] : texts)
+    if (name != checkpoint_format_key && !name.starts_with(checksum_prefix)) read.parts_[name].text = text;
+  for (const stored_array& a : file.arrays()) {
+    const std::size_t slash = a.name.find('/');
+    const auto part = read.parts_.find(a.name.substr(0, slash));
+    if (slash == std::string::npos || part == read.parts_.end())
+      throw_malformed(path, fmt::format("array {} is of no part", in_quotes(a.name)));
+    const auto values = std::make_shared<std::vector<float>>(a.dims.size());
+    file.read(a, *values);
+    part->second.arrays.push_back({a.name.substr(slash + 1), values, *values});
+  }
+  for (const auto& [name, part] : read.parts_) {
+    const auto sum = texts.find(std::string(checksum_prefix) + name);
+    if (sum == texts.end() || sum->second != checksum(part.text, part.arrays))
+      throw_malformed(path, fmt::format("{} is damaged: its checksum is not right", in_quotes(name)));
+  }
+  return read;
+}
+
+checkpoint checkpoint::of(const checkpoint_parts& parts, const std::string& name) {
+  checkpoint made(name);
+  for (const auto& [part, fields] : parts) made.parts_[part] = {fields->text(), fields->arrays()};
+  return made;
+}
+
+std::shared_ptr<saved_fields> checkpoint::part(const std::string& name) const {
+  const auto found = parts_.find(name);
+  if (found == parts_.end())
+    throw archive_error(fmt::format("checkpoint '{}' has no part '{}'", path_.string(), name));
+  return std::make_shared<saved_fields>(found->second.text, found->second.arrays);
+}
 
 bool set_aside::has(const fs::path& file) const {
   return std::ranges::find(files, file.filename().string()) != files.end();
@@ -259,86 +331,6 @@ std::optional<set_aside> unfinished(const fs::path& folder) {
       throw_malformed(file, fmt::format("expected names of files, found {}", in_quotes(name)));
   return what;
 }
-
-namespace {
-
-/// The number between `prefix` and the suffix of a checkpoint's name; nothing for another file.
-std::optional<std::uint64_t> number_of(const std::filesystem::path& file, std::string_view prefix) {
-  const std::string name = file.filename().string();
-  if (!name.starts_with(prefix) || !name.ends_with(checkpoint_suffix) ||
-      name.size() <= prefix.size() + checkpoint_suffix.size())
-    return std::nullopt;
-  const char* const first = name.data() + prefix.size();
-  const char* const last = name.data() + name.size() - checkpoint_suffix.size();
-  std::uint64_t number = 0;
-  const auto [end, wrong] = std::from_chars(first, last, number);
-  return wrong == std::errc() && end == last ? std::optional(number) : std::nullopt;
-}
-
-std::optional<std::uint64_t> steps_in(const std::filesystem::path& checkpoint) {
-  return number_of(checkpoint, checkpoint_prefix);
-}
-
-/// Each is as large as a checkpoint, and no run would write it on. Returns whether there were any.
-bool remove_abandoned(const std::filesystem::path& folder) {
-  bool removed = false;
-  std::error_code wrong;
-  for (std::filesystem::directory_iterator file(folder, wrong), end; !wrong && file != end;
-       file.increment(wrong)) {
-    const std::filesystem::path& part = file->path();
-    std::error_code stays;
-    if (part.extension() == ".partial" && steps_in(part.stem()) && !replaced_file::is_being_written(part))
-      removed |= std::filesystem::remove(part, stays);
-  }
-  return removed;
-}
-
-/// A file that is named, and that a process was setting aside when it ended: a run that goes on from there
-/// would begin in the middle of that.
-void require_present(const std::filesystem::path& file) {
-  const std::filesystem::path folder = folder_of(file);
-  const std::optional<set_aside> leaves = unfinished(folder);
-  if (!leaves || !leaves->has(file)) return;
-  throw_malformed(
-      file,
-      fmt::format("was being set aside when a process ended; 'mailgrad train --resume {}' completes that "
-                  "and goes on without it, and then --resume {} goes on from there",
-                  shell_word(folder.string()), shell_word((folder / leaves->folder).string())));
-}
-
-bool has_checkpoints(const std::filesystem::path& folder) {
-  try {
-    return !checkpoints_in(folder).empty();
-  } catch (const file_error&) {
-    return false;
-  }
-}
-
-/// For a folder without a checkpoint: the first folder in it that has some.
-std::string hint_for(const std::filesystem::path& where) {
-  std::vector<std::filesystem::path> inside;
-  std::error_code wrong;
-  for (std::filesystem::directory_iterator file(where, wrong), end; !wrong && file != end;
-       file.increment(wrong))
-    if (std::error_code unknown; file->is_directory(unknown) && has_checkpoints(file->path()))
-      inside.push_back(file->path());
-  if (inside.empty()) return "name the folder that --checkpoint named";
-  std::ranges::sort(inside);
-  return inside.size() == 1
-             ? fmt::format("'{}' has some", inside[0].string())
-             : fmt::format("{} folders in it have some, such as '{}'", inside.size(), inside[0].string());
-}
-
-/// The best weights of a run are kept as a checkpoint is, and are none.
-checkpoint read_of_run(const std::filesystem::path& file) {
-  checkpoint read = checkpoint::read(file);
-  if (read.has(best_weights_part))
-    throw_malformed(file, "expected a checkpoint, found the best weights of a run; its checkpoints lie "
-                          "beside it, so name the folder");
-  return read;
-}
-
-} // namespace
 
 std::string checkpoint_name(std::uint64_t steps) {
   return fmt::format("{}{:010}{}", checkpoint_prefix, steps, checkpoint_suffix);

@@ -33,7 +33,6 @@ class checkpoint {
 public:
   /// Errors  file_error in one line: the file cannot be read, is no checkpoint, is cut short or damaged.
   static checkpoint read(const std::filesystem::path& path);
-
   /// A checkpoint that was not written to a file; `name` stands for its path.
   static checkpoint of(const checkpoint_parts& parts, const std::string& name);
 

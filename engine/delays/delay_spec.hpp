@@ -41,10 +41,8 @@ public:
 
   const std::string& text() const noexcept { return text_; }
   std::uint32_t workers() const noexcept { return workers_; }
-
   /// The times of one worker. Those of the same seed are the same. The worker must be among `workers()`.
   std::unique_ptr<delay_law> law_of(rank worker, std::uint64_t seed) const;
-
   /// Refuses data whose samples the law says nothing of.
   /// Errors  std::invalid_argument.
   void require_fits(const dataset& samples) const;

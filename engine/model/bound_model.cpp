@@ -28,25 +28,6 @@ std::vector<input_request> inputs_of(const dataset& samples) {
   return inputs;
 }
 
-} // namespace
-
-model_request request_for(const data_split& data, std::size_t batch) {
-  model_request request;
-  request.sample_dims = data.train.sample_dims();
-  request.features = data.train.is_tokens() ? feature_kind::tokens : feature_kind::numbers;
-  const auto categories = data.train.category_counts();
-  request.categories.assign(categories.begin(), categories.end());
-  request.inputs = inputs_of(data.train);
-  request.target_dims = data.train.target_dims();
-  request.wanted = data.train.has_targets() ? answer::a_number : answer::a_class;
-  request.classes = data.train.classes();
-  request.batch = batch;
-  request.nonzeros = room_for_entries(data.train, batch);
-  return request;
-}
-
-namespace {
-
 const char* in_words(feature_kind kind) { return kind == feature_kind::tokens ? "tokens" : "numbers"; }
 const char* in_words(answer wanted) { return wanted == answer::a_number ? "numbers" : "classes"; }
 
@@ -70,57 +51,6 @@ std::string in_words(std::span<const input_request> inputs) {
     text += (text.empty() ? "'" : ", '") + i.name + "' " + to_string(i.sample);
   return text.empty() ? "none" : text;
 }
-
-} // namespace
-
-void require_readable(const model_request& request, const dataset& samples) {
-  const feature_kind kind = samples.is_tokens() ? feature_kind::tokens : feature_kind::numbers;
-  require_equal("named inputs", in_words(inputs_of(samples)), in_words(request.inputs));
-  require_equal("samples", in_words(kind), in_words(request.features));
-  require_equal("samples", to_string(samples.sample_dims()), to_string(request.sample_dims));
-  require_equal("categories", in_words(samples.category_counts()), in_words(request.categories));
-  require_equal("labels", in_words(samples.has_targets() ? answer::a_number : answer::a_class),
-                in_words(request.wanted));
-  require_equal("targets", to_string(samples.target_dims()), to_string(request.target_dims));
-  if (!samples.has_targets() && samples.classes() > request.classes)
-    throw std::invalid_argument(fmt::format("data: labels of {} classes, where the model was built for {}",
-                                            samples.classes(), request.classes));
-}
-
-weight_addresses::weight_addresses(const parameter_layout& layout)
-    : places_(layout.shard_count()), addresses_(layout.variables().size(), nullptr),
-      joined_(layout.variables().size()) {
-  for (std::size_t v = 0; v < layout.variables().size(); ++v) {
-    const auto pieces = layout.pieces(v);
-    const bool whole = pieces.size() == 1;
-    if (!whole) {
-      joined_[v] = block(layout.variables()[v].dims.size() * sizeof(float));
-      addresses_[v] = joined_[v].as<float>().data();
-    }
-    for (const variable_piece& piece : pieces) places_[piece.shard].push_back({v, piece, whole});
-  }
-}
-
-weight_addresses weight_addresses::in_one_piece(const parameter_layout& layout, const float* values) {
-  weight_addresses made;
-  for (const placed_variable& v : layout.variables()) made.addresses_.push_back(values + v.offset);
-  return made;
-}
-
-void weight_addresses::use(std::uint32_t shard, const float* values) {
-  if (shard >= places_.size() || values == nullptr)
-    throw std::invalid_argument(fmt::format("weights: {} for shard {} of {}", values ? "values" : "no values",
-                                            shard, places_.size()));
-  for (const place& p : places_[shard]) {
-    const float* from = values + p.piece.offset_in_shard;
-    if (p.whole)
-      addresses_[p.variable] = from;
-    else
-      std::copy_n(from, p.piece.length, joined_[p.variable].as<float>().data() + p.piece.offset_in_variable);
-  }
-}
-
-namespace {
 
 /// The index of the named input that feeds `input`, if the batches have named inputs.
 std::optional<std::size_t> find_input(std::string_view input, const model_request& request) {
@@ -237,7 +167,112 @@ private:
   const model_request& request_;
 };
 
+[[noreturn, gnu::cold, gnu::noinline]] void refuse(const shape& found, const shape& expected) {
+  throw graph_error(fmt::format(
+      "the batch has {} for an input of shape {}; the model was built for other samples than these",
+      to_string(found), to_string(expected)));
+}
+
+bool lies_in(const placed_variable& v, const shard_range& range) {
+  return v.offset + v.dims.size() > range.begin && v.offset < range.end;
+}
+
+bool lies_whole_in(const placed_variable& v, const shard_range& range) {
+  return v.offset >= range.begin && v.offset + v.dims.size() <= range.end;
+}
+
+std::vector<shard_variable> variables_in(const parameter_layout& layout, const shard_range& range) {
+  std::vector<shard_variable> found;
+  for (const placed_variable& v : layout.variables()) {
+    if (!lies_in(v, range)) continue;
+    if (!lies_whole_in(v, range))
+      throw std::invalid_argument(
+          fmt::format("shard: variable '{}' is cut, and the optimizer looks at whole ones", v.name));
+    found.push_back({v.name, v.dims, v.offset - range.begin, v.sparse});
+  }
+  return found;
+}
+
+std::size_t add(training_fetches& list, const value& v) {
+  list.fetches.push_back(v);
+  return list.fetches.size() - 1;
+}
+
+void add_sparse(training_fetches& list, const graph& g, std::size_t variable, const sparse_rows& part,
+                const model_request& request) {
+  const shape& dims = part.values.dims();
+  sparse_fetch f{variable, dims.back(), part.rows.dims().size(), add(list, part.values), {}, {}};
+  const node& rows = g.of(part.rows);
+  if (std::holds_alternative<input_node>(rows.what))
+    f.rows_in_batch = part_for(rows.name, request);
+  else
+    f.rows = add(list, part.rows);
+  list.sparse.push_back(std::move(f));
+}
+
 } // namespace
+
+model_request request_for(const data_split& data, std::size_t batch) {
+  model_request request;
+  request.sample_dims = data.train.sample_dims();
+  request.features = data.train.is_tokens() ? feature_kind::tokens : feature_kind::numbers;
+  const auto categories = data.train.category_counts();
+  request.categories.assign(categories.begin(), categories.end());
+  request.inputs = inputs_of(data.train);
+  request.target_dims = data.train.target_dims();
+  request.wanted = data.train.has_targets() ? answer::a_number : answer::a_class;
+  request.classes = data.train.classes();
+  request.batch = batch;
+  request.nonzeros = room_for_entries(data.train, batch);
+  return request;
+}
+
+void require_readable(const model_request& request, const dataset& samples) {
+  const feature_kind kind = samples.is_tokens() ? feature_kind::tokens : feature_kind::numbers;
+  require_equal("named inputs", in_words(inputs_of(samples)), in_words(request.inputs));
+  require_equal("samples", in_words(kind), in_words(request.features));
+  require_equal("samples", to_string(samples.sample_dims()), to_string(request.sample_dims));
+  require_equal("categories", in_words(samples.category_counts()), in_words(request.categories));
+  require_equal("labels", in_words(samples.has_targets() ? answer::a_number : answer::a_class),
+                in_words(request.wanted));
+  require_equal("targets", to_string(samples.target_dims()), to_string(request.target_dims));
+  if (!samples.has_targets() && samples.classes() > request.classes)
+    throw std::invalid_argument(fmt::format("data: labels of {} classes, where the model was built for {}",
+                                            samples.classes(), request.classes));
+}
+
+weight_addresses::weight_addresses(const parameter_layout& layout)
+    : places_(layout.shard_count()), addresses_(layout.variables().size(), nullptr),
+      joined_(layout.variables().size()) {
+  for (std::size_t v = 0; v < layout.variables().size(); ++v) {
+    const auto pieces = layout.pieces(v);
+    const bool whole = pieces.size() == 1;
+    if (!whole) {
+      joined_[v] = block(layout.variables()[v].dims.size() * sizeof(float));
+      addresses_[v] = joined_[v].as<float>().data();
+    }
+    for (const variable_piece& piece : pieces) places_[piece.shard].push_back({v, piece, whole});
+  }
+}
+
+weight_addresses weight_addresses::in_one_piece(const parameter_layout& layout, const float* values) {
+  weight_addresses made;
+  for (const placed_variable& v : layout.variables()) made.addresses_.push_back(values + v.offset);
+  return made;
+}
+
+void weight_addresses::use(std::uint32_t shard, const float* values) {
+  if (shard >= places_.size() || values == nullptr)
+    throw std::invalid_argument(fmt::format("weights: {} for shard {} of {}", values ? "values" : "no values",
+                                            shard, places_.size()));
+  for (const place& p : places_[shard]) {
+    const float* from = values + p.piece.offset_in_shard;
+    if (p.whole)
+      addresses_[p.variable] = from;
+    else
+      std::copy_n(from, p.piece.length, joined_[p.variable].as<float>().data() + p.piece.offset_in_variable);
+  }
+}
 
 batch_part part_for(std::string_view input, const model_request& request) {
   if (const auto part = find_part(input, request)) return *part;
@@ -293,16 +328,6 @@ bound_sources::bound_sources(const graph& g, const program& code, const paramete
   }
 }
 
-namespace {
-
-[[noreturn, gnu::cold, gnu::noinline]] void refuse(const shape& found, const shape& expected) {
-  throw graph_error(fmt::format(
-      "the batch has {} for an input of shape {}; the model was built for other samples than these",
-      to_string(found), to_string(expected)));
-}
-
-} // namespace
-
 const std::byte* bound_sources::input_binding::in(const batch& inputs) const {
   const tensor& found = part.of(inputs);
   if (found.dims() != dims && dims.size() > 0) refuse(found.dims(), dims);
@@ -327,30 +352,6 @@ parameter_layout lay_out(const model_function& build, model_request request, std
   return all.lay_out(shards, where);
 }
 
-namespace {
-
-bool lies_in(const placed_variable& v, const shard_range& range) {
-  return v.offset + v.dims.size() > range.begin && v.offset < range.end;
-}
-
-bool lies_whole_in(const placed_variable& v, const shard_range& range) {
-  return v.offset >= range.begin && v.offset + v.dims.size() <= range.end;
-}
-
-std::vector<shard_variable> variables_in(const parameter_layout& layout, const shard_range& range) {
-  std::vector<shard_variable> found;
-  for (const placed_variable& v : layout.variables()) {
-    if (!lies_in(v, range)) continue;
-    if (!lies_whole_in(v, range))
-      throw std::invalid_argument(
-          fmt::format("shard: variable '{}' is cut, and the optimizer looks at whole ones", v.name));
-    found.push_back({v.name, v.dims, v.offset - range.begin, v.sparse});
-  }
-  return found;
-}
-
-} // namespace
-
 std::vector<shard_variable> variables_for(const optimizer_options& options, const parameter_layout& layout,
                                           std::uint32_t shard) {
   if (!sees_whole_variables(options)) return {};
@@ -369,27 +370,6 @@ std::vector<shard_variable> whole_variables_of(const parameter_layout& layout, s
   if (std::ranges::any_of(layout.variables(), is_cut)) return {};
   return variables_in(layout, range);
 }
-
-namespace {
-
-std::size_t add(training_fetches& list, const value& v) {
-  list.fetches.push_back(v);
-  return list.fetches.size() - 1;
-}
-
-void add_sparse(training_fetches& list, const graph& g, std::size_t variable, const sparse_rows& part,
-                const model_request& request) {
-  const shape& dims = part.values.dims();
-  sparse_fetch f{variable, dims.back(), part.rows.dims().size(), add(list, part.values), {}, {}};
-  const node& rows = g.of(part.rows);
-  if (std::holds_alternative<input_node>(rows.what))
-    f.rows_in_batch = part_for(rows.name, request);
-  else
-    f.rows = add(list, part.rows);
-  list.sparse.push_back(std::move(f));
-}
-
-} // namespace
 
 training_fetches loss_and_gradients(graph& g, const model_outputs& outputs, const parameter_layout& layout,
                                     const model_request& request) {

@@ -43,7 +43,6 @@ public:
   /// Of weights that lie in one piece, float32[layout.size()], on the host or on a GPU. `use()` is not for
   /// these.
   static weight_addresses in_one_piece(const parameter_layout& layout, const float* values);
-
   /// `values` are the weights of `shard`; they stay valid until the next call for that shard.
   /// Errors  std::invalid_argument if there is no such shard, or there are no values.
   void use(std::uint32_t shard, const float* values);
@@ -91,7 +90,6 @@ public:
     value what;
     batch_part part;
     shape dims; ///< required of the batch
-
     /// The memory of this input in a batch.
     /// Errors  graph_error if the batch has another shape.
     const std::byte* in(const batch& inputs) const;

@@ -36,7 +36,6 @@ public:
   ~placed_model();
   placed_model(const placed_model&) = delete;
   placed_model& operator=(const placed_model&) = delete;
-
   /// The weights lie where the queue's kernels read them.
   void run(const batch& inputs, const weight_addresses& weights);
   /// What the last run computed. It lasts until the next one.
@@ -75,7 +74,6 @@ public:
   /// outlives the pass.
   forward_pass(const model_function& build, model_request request, const parameter_layout& layout,
                const dataset& samples, std::size_t size, bool with_loss, device_queue& place);
-
   /// The logits of these samples, float32[size, outputs], for tokens of each place in their windows; they
   /// last until the next call.
   std::span<const float> run(const weight_addresses& weights, const dataset& samples,
@@ -120,7 +118,6 @@ public:
   const model_request& request() const noexcept { return request_; }
   const parameter_layout& layout() const noexcept { return layout_; }
   device_queue& place() noexcept { return *place_; }
-
   /// Tests these weights from now on, float32[layout.size()], which on the host stay with the caller.
   /// Errors  shape_error, naming `caller`, for another length.
   void use(const char* caller, std::span<const float> parameters);
@@ -133,7 +130,6 @@ public:
   /// Copies the weights to `to`, float32[layout.size()], on the host.
   /// Errors  std::logic_error: none have been given.
   void copy_weights(std::span<float> to);
-
   /// To be called when weights have been given.
   const weight_addresses& weights() const noexcept { return *weights_; }
   /// The forward pass over so many samples of this kind. It lasts until the next call, on a GPU as long as

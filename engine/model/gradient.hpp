@@ -114,7 +114,6 @@ struct gradient {
   std::shared_ptr<const batch> source;           ///< into the batch itself,
   std::vector<std::shared_ptr<const void>> held; ///< or into memory of other owners
   device_event ready{};                          ///< passes when the values are there
-
   /// The dense part for kernels on `s`: of both places the one that they reach, if they reach one.
   const memory& dense_for(const stream& s) const noexcept {
     const auto* const there = std::get_if<cuda_stream>(&s);

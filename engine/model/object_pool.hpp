@@ -36,7 +36,6 @@ public:
   }
 
   std::size_t size() const noexcept { return objects_.size(); }
-
   /// Whether the pool has the only pointer to `object`. A copy taken afterwards synchronises with the last
   /// release, because a reference count is changed by acquire-release operations.
   static bool is_free(const std::shared_ptr<T>& object) noexcept { return object.use_count() == 1; }

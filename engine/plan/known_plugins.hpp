@@ -39,7 +39,6 @@ public:
   void load(const std::string& file);
   /// A rule that is compiled into the program. It is known by the name in its table.
   void add(custom_rule rule) { rules_.push_back({"", std::move(rule)}); }
-
   /// Lets policies and cures be named by this word of another process, if the same plug-in is here.
   /// Errors  std::invalid_argument that names the plug-in and what is expected.
   void take(const named_plugin& wanted) const;

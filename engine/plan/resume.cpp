@@ -26,11 +26,6 @@ namespace mailgrad {
 
 namespace {
 
-/// Requires that a run with this plan is the one that was recorded before its checkpoint. How long it is and
-/// where it began may differ, and so may what workers compute on that have not come yet.
-/// Errors  recording_error in one line with all that differs.
-void require_goes_on(const recording& before, const run_plan& plan);
-
 [[noreturn]] void refuse(const checkpoint& from, const std::string& why) {
   throw recording_error(fmt::format("checkpoint '{}': {}", from.path().string(), why));
 }
@@ -41,40 +36,6 @@ std::vector<std::string> files_of(const std::string& path) {
   return {replaced_file::partial(real), real + std::string(recording_file::before_suffix), real,
           real + std::string(recording_file::killed_suffix)};
 }
-
-} // namespace
-
-std::shared_ptr<const recording> recorded_before(const checkpoint& from, const std::string& path) {
-  if (!from.has(recording_part))
-    refuse(from, "its run was not recorded, so a recording from here on would lack what came before");
-  const auto at = from.object<recording_cut>(recording_part);
-  checkpoint_card card;
-  kept_schedule schedule;
-  const auto run = from.part("run");
-  run->field("card", card);
-  run->field("schedule", schedule);
-  feeder_position feeder;
-  from.part("feeder")->field("feeder", feeder);
-  if (std::ranges::find(card.present, false) != card.present.end())
-    refuse(from, "a worker was lost before it, and would join twice in the recording");
-  std::vector<std::string> files = files_of(path);
-  if (!at.file.empty() && std::filesystem::absolute(path) != at.file)
-    std::ranges::copy(files_of(at.file), std::back_inserter(files));
-  std::string first_failure;
-  for (const std::string& file : files) {
-    if (std::error_code unknown; !std::filesystem::is_regular_file(file, unknown)) continue;
-    try {
-      return std::make_shared<const recording>(
-          part_before(read_recording(file), at, feeder.trained, schedule.done.size()));
-    } catch (const std::exception& e) {
-      if (first_failure.empty()) first_failure = e.what();
-    }
-  }
-  if (first_failure.empty()) first_failure = fmt::format("there is no recording '{}'", at.file);
-  refuse(from, first_failure);
-}
-
-namespace {
 
 struct reported_plugin {
   std::string file;
@@ -121,26 +82,6 @@ void rename(const std::string& from, const std::string& to, checkpoint_card& car
   for (auto& [step, policy] : schedule.planned) replace_all(policy, from, to);
   for (auto& [policy, why] : schedule.asked) replace_all(policy, from, to);
 }
-
-} // namespace
-
-/// Those that are told surely, by their bytes, take theirs first.
-void name_plugins_as_here(const run_facts& here, checkpoint_card& card, kept_schedule& schedule) {
-  std::vector<reported_plugin> left = plugins_in(here), all = plugins_in(card.facts);
-  std::ranges::stable_partition(all, [&](const reported_plugin& was) {
-    return std::ranges::any_of(
-        left, [&](const reported_plugin& is) { return likeness_of(was, is) >= likeness::of_bytes; });
-  });
-  std::vector<std::pair<std::string, std::string>> names; // between, which no path has, and here
-  for (const reported_plugin& was : all)
-    if (const auto is = taken_for(was, left); is && is->file != was.file) {
-      names.emplace_back(fmt::format("\x01{}\x01", names.size()), is->file);
-      rename(was.file, names.back().first, card, schedule);
-    }
-  for (const auto& [between, file] : names) rename(between, file, card, schedule);
-}
-
-namespace {
 
 /// The updates by which the schedule counts.
 std::uint64_t updates_in(const checkpoint& from) {
@@ -266,6 +207,22 @@ void take_tests(const run_plan& plan, resumed_run& resumed) {
   if (!resumed.same_workers) resumed.tests.steps = 0; // their steps are counted anew
 }
 
+/// Requires that a run with this plan is the one that was recorded before its checkpoint. How long it is and
+/// where it began may differ, and so may what workers compute on that have not come yet.
+/// Errors  recording_error in one line with all that differs.
+void require_goes_on(const recording& before, const run_plan& plan) {
+  constexpr std::array<std::string_view, 3> of_the_beginning{"epochs", "steps", first_weights_fact};
+  run_facts facts = facts_and_names(plan);
+  const auto& elsewhere = plan.options.elsewhere;
+  const bool workers_known = !elsewhere || !elsewhere->empty();
+  if (workers_known && tells(before.header.facts, computers_fact) && !tells(facts, computers_fact))
+    facts.emplace_back(computers_fact,
+                       reported_fact(facts, computers_fact)); // the host, which a run does not tell
+  const std::string found = differences(before.header.facts, facts, of_the_beginning);
+  if (!found.empty())
+    throw recording_error(fmt::format("recording '{}' cannot go on: {}", before.name, found));
+}
+
 /// A recording that goes on is repeated from its beginning, so nothing but the length of the run may differ.
 /// A slot that nobody had taken is no worker of that beginning.
 std::shared_ptr<const recording> recording_to_go_on(const run_plan& plan, const resumed_run& resumed) {
@@ -312,19 +269,6 @@ void leave_files_as_they_are(run_plan& plan, std::uint64_t done) {
   if (done > plan.steps || !std::filesystem::exists(partial, unknown)) o.record.clear();
 }
 
-void require_goes_on(const recording& before, const run_plan& plan) {
-  constexpr std::array<std::string_view, 3> of_the_beginning{"epochs", "steps", first_weights_fact};
-  run_facts facts = facts_and_names(plan);
-  const auto& elsewhere = plan.options.elsewhere;
-  const bool workers_known = !elsewhere || !elsewhere->empty();
-  if (workers_known && tells(before.header.facts, computers_fact) && !tells(facts, computers_fact))
-    facts.emplace_back(computers_fact,
-                       reported_fact(facts, computers_fact)); // the host, which a run does not tell
-  const std::string found = differences(before.header.facts, facts, of_the_beginning);
-  if (!found.empty())
-    throw recording_error(fmt::format("recording '{}' cannot go on: {}", before.name, found));
-}
-
 /// What multiplied on GPUs until the checkpoint, if another version does now; else empty.
 std::string other_products(const run_facts& before, const run_facts& now) {
   const auto find = [](const run_facts& facts) {
@@ -336,6 +280,52 @@ std::string other_products(const run_facts& before, const run_facts& now) {
 }
 
 } // namespace
+
+std::shared_ptr<const recording> recorded_before(const checkpoint& from, const std::string& path) {
+  if (!from.has(recording_part))
+    refuse(from, "its run was not recorded, so a recording from here on would lack what came before");
+  const auto at = from.object<recording_cut>(recording_part);
+  checkpoint_card card;
+  kept_schedule schedule;
+  const auto run = from.part("run");
+  run->field("card", card);
+  run->field("schedule", schedule);
+  feeder_position feeder;
+  from.part("feeder")->field("feeder", feeder);
+  if (std::ranges::find(card.present, false) != card.present.end())
+    refuse(from, "a worker was lost before it, and would join twice in the recording");
+  std::vector<std::string> files = files_of(path);
+  if (!at.file.empty() && std::filesystem::absolute(path) != at.file)
+    std::ranges::copy(files_of(at.file), std::back_inserter(files));
+  std::string first_failure;
+  for (const std::string& file : files) {
+    if (std::error_code unknown; !std::filesystem::is_regular_file(file, unknown)) continue;
+    try {
+      return std::make_shared<const recording>(
+          part_before(read_recording(file), at, feeder.trained, schedule.done.size()));
+    } catch (const std::exception& e) {
+      if (first_failure.empty()) first_failure = e.what();
+    }
+  }
+  if (first_failure.empty()) first_failure = fmt::format("there is no recording '{}'", at.file);
+  refuse(from, first_failure);
+}
+
+/// Those that are told surely, by their bytes, take theirs first.
+void name_plugins_as_here(const run_facts& here, checkpoint_card& card, kept_schedule& schedule) {
+  std::vector<reported_plugin> left = plugins_in(here), all = plugins_in(card.facts);
+  std::ranges::stable_partition(all, [&](const reported_plugin& was) {
+    return std::ranges::any_of(
+        left, [&](const reported_plugin& is) { return likeness_of(was, is) >= likeness::of_bytes; });
+  });
+  std::vector<std::pair<std::string, std::string>> names; // between, which no path has, and here
+  for (const reported_plugin& was : all)
+    if (const auto is = taken_for(was, left); is && is->file != was.file) {
+      names.emplace_back(fmt::format("\x01{}\x01", names.size()), is->file);
+      rename(was.file, names.back().first, card, schedule);
+    }
+  for (const auto& [between, file] : names) rename(between, file, card, schedule);
+}
 
 void require_keepable(const run_plan& plan) {
   const training_options& o = plan.options;

@@ -71,22 +71,6 @@ std::string setting_as_typed(std::string_view name, const std::string& word) {
   return fmt::format("{}={}", name, shortest(word));
 }
 
-} // namespace
-
-std::string format_fact(std::string_view fact, const std::string& value) {
-  if (fact != "optimizer" && fact != "outer optimizer") return with_short_numbers(value);
-  const std::vector<std::string> words = words_of(value);
-  const std::vector<std::string_view> names = optimizer_setting_names(words[0]);
-  if (words.size() != names.size() + 1) return with_short_numbers(value);
-  std::string text = words[0];
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (const std::string& word = words[i + 1]; !word.empty())
-      text += (text.find(':') == text.npos ? ':' : ',') + setting_as_typed(names[i], word);
-  return text;
-}
-
-namespace {
-
 /// What the workers of a run compute on, if they are in this process.
 std::vector<worker_computer> computers_of(const training_options& o) {
   std::vector<worker_computer> all;
@@ -229,27 +213,6 @@ std::optional<remedy> way_of_weights(const recording& r, const run_facts& here) 
     return remedy{.is_left_out = true};
   return places_like(told);
 }
-
-} // namespace
-
-std::string places_that_would_do(const recording& r, const run_facts& here) {
-  std::vector<std::string> named, left_out;
-  const std::optional<remedy> workers = way_of_workers(r, here), weights = way_of_weights(r, here);
-  for (const auto& [option, way] : {std::pair("--devices", &workers), std::pair("--parameters", &weights)}) {
-    if (!*way) continue;
-    if (!(*way)->lacking.empty()) return fmt::format("; this machine has no GPU '{}'", (*way)->lacking);
-    if ((*way)->is_left_out)
-      left_out.emplace_back(option);
-    else
-      named.push_back((*way)->words);
-  }
-  std::string words;
-  if (!left_out.empty()) words = fmt::format("; leave {} out", fmt::join(left_out, " and "));
-  if (!named.empty()) words += fmt::format("; replay it with {}", fmt::join(named, " and "));
-  return words;
-}
-
-namespace {
 
 std::string hash_of(const std::string& text) { return sha256(std::as_bytes(std::span(text))); }
 
@@ -415,27 +378,6 @@ constexpr fact_row every_fact[] = {
      [](auto& f) { return f.o.start ? hash_of(*f.o.start) : std::string(drawn_weights); }},
 };
 
-} // namespace
-
-run_facts facts_of(const model_function& model, const model_request& request, const data_split& data,
-                   const training_options& o) {
-  run_facts facts;
-  for (const fact_row& row : every_fact) facts.emplace_back(row.fact, row.is({model, request, data, o}));
-  tell_computers(facts, o);
-  if (has_shard_on_gpu(o) || is_recorded(o, updaters_fact))
-    facts.emplace_back(updaters_fact, format_updaters(o));
-  if (o.precision != product_precision::float32 || is_recorded(o, precision_fact))
-    facts.emplace_back(precision_fact, name(o.precision));
-  for (const optimizer_options* used : {&o.optimizer, &o.outer})
-    if (const auto* own = std::get_if<custom_rule>(&used->rule); own && !own->file.empty())
-      facts.emplace_back(plugin_fact(own->file), plugin_digest(own->file));
-  for (const auto& files : {plugins_of_policy(o.policy), plugins_of_cure(o.cure)})
-    for (const std::string& file : files) facts.emplace_back(plugin_fact(file), plugin_digest(file));
-  return facts;
-}
-
-namespace {
-
 /// A thing that its fact gives by a digest, which tells nobody what it was.
 struct named_thing {
   std::string_view fact;
@@ -478,6 +420,52 @@ std::string difference(const run_facts& told, const run_facts& here, const run_f
 }
 
 } // namespace
+
+std::string format_fact(std::string_view fact, const std::string& value) {
+  if (fact != "optimizer" && fact != "outer optimizer") return with_short_numbers(value);
+  const std::vector<std::string> words = words_of(value);
+  const std::vector<std::string_view> names = optimizer_setting_names(words[0]);
+  if (words.size() != names.size() + 1) return with_short_numbers(value);
+  std::string text = words[0];
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (const std::string& word = words[i + 1]; !word.empty())
+      text += (text.find(':') == text.npos ? ':' : ',') + setting_as_typed(names[i], word);
+  return text;
+}
+
+std::string places_that_would_do(const recording& r, const run_facts& here) {
+  std::vector<std::string> named, left_out;
+  const std::optional<remedy> workers = way_of_workers(r, here), weights = way_of_weights(r, here);
+  for (const auto& [option, way] : {std::pair("--devices", &workers), std::pair("--parameters", &weights)}) {
+    if (!*way) continue;
+    if (!(*way)->lacking.empty()) return fmt::format("; this machine has no GPU '{}'", (*way)->lacking);
+    if ((*way)->is_left_out)
+      left_out.emplace_back(option);
+    else
+      named.push_back((*way)->words);
+  }
+  std::string words;
+  if (!left_out.empty()) words = fmt::format("; leave {} out", fmt::join(left_out, " and "));
+  if (!named.empty()) words += fmt::format("; replay it with {}", fmt::join(named, " and "));
+  return words;
+}
+
+run_facts facts_of(const model_function& model, const model_request& request, const data_split& data,
+                   const training_options& o) {
+  run_facts facts;
+  for (const fact_row& row : every_fact) facts.emplace_back(row.fact, row.is({model, request, data, o}));
+  tell_computers(facts, o);
+  if (has_shard_on_gpu(o) || is_recorded(o, updaters_fact))
+    facts.emplace_back(updaters_fact, format_updaters(o));
+  if (o.precision != product_precision::float32 || is_recorded(o, precision_fact))
+    facts.emplace_back(precision_fact, name(o.precision));
+  for (const optimizer_options* used : {&o.optimizer, &o.outer})
+    if (const auto* own = std::get_if<custom_rule>(&used->rule); own && !own->file.empty())
+      facts.emplace_back(plugin_fact(own->file), plugin_digest(own->file));
+  for (const auto& files : {plugins_of_policy(o.policy), plugins_of_cure(o.cure)})
+    for (const std::string& file : files) facts.emplace_back(plugin_fact(file), plugin_digest(file));
+  return facts;
+}
 
 run_facts names_of(const data_split& data, const training_options& o) {
   run_facts names;

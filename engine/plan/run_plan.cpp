@@ -85,6 +85,55 @@ void lay_out_weights(run_plan& plan) {
   begin_with(plan, plan.options.start.get());
 }
 
+/// For what stands beside values: graphs, names, and the reports of long runs.
+constexpr std::uint64_t room = 16 << 20;
+
+std::uint64_t largest_shard(const parameter_layout& layout) {
+  std::uint64_t largest = 0;
+  for (std::size_t s = 0; s < layout.shard_count(); ++s)
+    largest = std::max<std::uint64_t>(largest, layout.shard(s).size() * sizeof(float));
+  return largest;
+}
+
+std::uint64_t batch_bytes(const run_plan& plan) {
+  batch largest;
+  shape_batch(plan.data->train, plan.deal.batch_size, plan.request.nonzeros, largest);
+  return bytes_of(largest);
+}
+
+/// Weights, the state of the optimiser and of the cure; for each worker the gradients of its devices that
+/// wait, with the weights that they were computed from, the last answer, and what the cure keeps; and what
+/// waits in the longest queue, each with its weights.
+std::uint64_t state_of_shard(const run_plan& plan) {
+  const std::uint64_t of_worker = 7 + std::uint64_t{plan.devices_per_worker()};
+  const std::uint64_t queued = 2 * std::uint64_t{longest_queue(plan.policies)};
+  return largest_shard(*plan.layout) * (4 + of_worker * plan.slots() + queued) +
+         bytes_of_matrices(plan.shard_rule, *plan.layout);
+}
+
+/// Of local steps: weights, the state of the optimiser, the weights read last, and a step that is held.
+std::uint64_t worker_state(const run_plan& plan) {
+  return plan.layout->size() * sizeof(float) * 6 + bytes_of_matrices(plan.options.optimizer, *plan.layout);
+}
+
+/// How much of what lost shards had made is kept.
+std::string format_kept(const training_report& r) {
+  const bool written = r.checkpoints && !r.checkpoints->last.empty();
+  std::error_code unknown;
+  const bool earlier = r.resumed && std::filesystem::is_regular_file(r.resumed->from, unknown);
+  if (!written && !earlier) return r.checkpoints ? "no checkpoint was written before" : "";
+  return fmt::format("the checkpoint after step {} has what was made until then",
+                     written ? r.checkpoints->steps : r.resumed->steps);
+}
+
+/// How many gradients so many steps make at most. Of local steps each worker pushes what is left over at the
+/// end as a gradient of its own.
+std::uint64_t most_gradients(std::uint64_t steps, const run_plan& plan) {
+  const std::uint64_t each = plan.options.local_steps;
+  if (each <= 1) return steps;
+  return std::min(steps, (steps + each - 1) / each + std::max(plan.workers(), plan.options.slots));
+}
+
 } // namespace
 
 std::uint32_t run_plan::workers() const { return workers_of(options); }
@@ -219,41 +268,6 @@ std::uint64_t bytes_of_matrices(const optimizer_options& rule, const parameter_l
   return bytes;
 }
 
-namespace {
-
-/// For what stands beside values: graphs, names, and the reports of long runs.
-constexpr std::uint64_t room = 16 << 20;
-
-std::uint64_t largest_shard(const parameter_layout& layout) {
-  std::uint64_t largest = 0;
-  for (std::size_t s = 0; s < layout.shard_count(); ++s)
-    largest = std::max<std::uint64_t>(largest, layout.shard(s).size() * sizeof(float));
-  return largest;
-}
-
-std::uint64_t batch_bytes(const run_plan& plan) {
-  batch largest;
-  shape_batch(plan.data->train, plan.deal.batch_size, plan.request.nonzeros, largest);
-  return bytes_of(largest);
-}
-
-/// Weights, the state of the optimiser and of the cure; for each worker the gradients of its devices that
-/// wait, with the weights that they were computed from, the last answer, and what the cure keeps; and what
-/// waits in the longest queue, each with its weights.
-std::uint64_t state_of_shard(const run_plan& plan) {
-  const std::uint64_t of_worker = 7 + std::uint64_t{plan.devices_per_worker()};
-  const std::uint64_t queued = 2 * std::uint64_t{longest_queue(plan.policies)};
-  return largest_shard(*plan.layout) * (4 + of_worker * plan.slots() + queued) +
-         bytes_of_matrices(plan.shard_rule, *plan.layout);
-}
-
-/// Of local steps: weights, the state of the optimiser, the weights read last, and a step that is held.
-std::uint64_t worker_state(const run_plan& plan) {
-  return plan.layout->size() * sizeof(float) * 6 + bytes_of_matrices(plan.options.optimizer, *plan.layout);
-}
-
-} // namespace
-
 std::uint64_t largest_exchange(const parameter_layout& layout, std::uint32_t devices) {
   return (2 + std::uint64_t{devices}) * largest_shard(layout) + room;
 }
@@ -307,20 +321,6 @@ void describe(training_report& r, const run_plan& plan) {
     r.why = fmt::format("the recording ends after {} of {} steps, since it was not completed", r.steps,
                         plan.recorded_steps);
 }
-
-namespace {
-
-/// How much of what lost shards had made is kept.
-std::string format_kept(const training_report& r) {
-  const bool written = r.checkpoints && !r.checkpoints->last.empty();
-  std::error_code unknown;
-  const bool earlier = r.resumed && std::filesystem::is_regular_file(r.resumed->from, unknown);
-  if (!written && !earlier) return r.checkpoints ? "no checkpoint was written before" : "";
-  return fmt::format("the checkpoint after step {} has what was made until then",
-                     written ? r.checkpoints->steps : r.resumed->steps);
-}
-
-} // namespace
 
 void describe(training_report& r, const run_plan& plan, instant elapsed, const checkpoint_account& kept) {
   describe(r, plan);
@@ -385,18 +385,6 @@ std::uint64_t room_beside_recording(const run_plan& plan, const checkpoint_accou
   const std::uint64_t there = std::min<std::uint64_t>(so_far.written, o.keep);
   return weights + reports + std::min(most, o.keep - there + 1) * each;
 }
-
-namespace {
-
-/// How many gradients so many steps make at most. Of local steps each worker pushes what is left over at the
-/// end as a gradient of its own.
-std::uint64_t most_gradients(std::uint64_t steps, const run_plan& plan) {
-  const std::uint64_t each = plan.options.local_steps;
-  if (each <= 1) return steps;
-  return std::min(steps, (steps + each - 1) / each + std::max(plan.workers(), plan.options.slots));
-}
-
-} // namespace
 
 std::vector<std::string> update_remarks(const run_plan& plan) {
   std::vector<std::string> all;

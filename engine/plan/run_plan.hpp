@@ -42,10 +42,8 @@ struct resumed_run {
   judged_tests tests{};               ///< what patience has seen
   std::string products_before{};      ///< what multiplied on GPUs, if that was another version; else empty
   std::vector<std::string> remarks{}; ///< lines for the user, of what the run lacks
-
   /// The tests that the run stands on. Others have come after the checkpoint.
   tested_history history() const;
-
   /// The part of a worker or a shard, for its actor; null: it begins anew.
   std::shared_ptr<saved_fields> worker(std::uint32_t rank) const;
   std::shared_ptr<saved_fields> shard(std::uint32_t index) const;

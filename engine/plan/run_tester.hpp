@@ -32,12 +32,10 @@ public:
   /// `gpu` none: on the host.
   run_tester(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout,
              std::optional<device> gpu);
-
   /// The GPU, as long as tests are made there.
   const std::optional<device>& gpu() const noexcept { return gpu_; }
   /// One line; empty if no GPU has failed.
   const std::string& why_on_host() const noexcept { return why_on_host_; }
-
   /// Calls `test` with the model. Returns false if a GPU has failed, and then the caller tests again.
   /// Errors  what `test` throws, but for the failures of a GPU.
   bool try_with_model(const std::function<void(tested_model&)>& test);

@@ -31,38 +31,6 @@ struct reported_variable {
   }
 };
 
-} // namespace
-
-/// Offsets and cuts follow from names, shapes, the number of shards, and whether variables stay whole.
-void keep_layout(archive& a, std::string_view name, std::shared_ptr<const parameter_layout>& layout) {
-  std::vector<reported_variable> told;
-  std::uint64_t shards = 0;
-  bool whole = false;
-  if (!a.reads()) {
-    for (const placed_variable& v : layout->variables()) told.push_back({v.name, v.dims, v.sparse});
-    shards = layout->shard_count();
-    whole = layout->cuts() == shard_cuts::between_variables;
-  }
-  a.group(name, [&] {
-    a.field("variables", told);
-    a.field("shards", shards);
-    a.field("whole variables", whole);
-  });
-  if (!a.reads()) return;
-  if (shards > most_shards)
-    throw archive_error(fmt::format("{}: expected at most {} shards, found {}", name, most_shards, shards));
-  std::vector<placed_variable> variables;
-  for (reported_variable& v : told) variables.push_back({std::move(v.name), v.dims, {}, 0, v.sparse});
-  try {
-    layout = std::make_shared<parameter_layout>(
-        variables, shards, whole ? shard_cuts::between_variables : shard_cuts::within_variables);
-  } catch (const std::invalid_argument& e) {
-    throw archive_error(fmt::format("{}: {}", name, e.what()));
-  }
-}
-
-namespace {
-
 template <class Rule>
 void keep(archive& a, Rule& o) {
   Rule::visit(o, [&](std::string_view name, auto& value, setting_range) { a.field(name, value); });
@@ -95,36 +63,6 @@ void choose(optimizer_options& o, const std::string& name) {
       choose<I + 1>(o, name);
   }
 }
-
-} // namespace
-
-void keep_optimizer(archive& a, std::string_view name, optimizer_options& o) {
-  a.group(name, [&] {
-    a.version(1);
-    std::string rule(std::holds_alternative<custom_rule>(o.rule) ? own_name : mailgrad::name(o));
-    a.field("rule", rule);
-    if (a.reads() && rule == own_name)
-      o.rule = custom_rule{};
-    else if (a.reads())
-      choose(o, rule);
-    std::visit([&](auto& r) { keep(a, r); }, o.rule);
-    a.field("learning_rate", o.learning_rate);
-    std::string schedule = to_string(o.schedule);
-    a.field("schedule", schedule);
-    a.field("l2", o.l2);
-    a.field("weight_decay", o.weight_decay);
-    a.field("clip_norm", o.clip_norm);
-    if (!a.reads()) return;
-    try {
-      o.schedule = parse_schedule(schedule);
-      if (rule != own_name) require_valid(o);
-    } catch (const std::invalid_argument& e) {
-      throw archive_error(e.what());
-    }
-  });
-}
-
-namespace {
 
 constexpr std::uint32_t most_slots = 1 << 20;
 constexpr std::uint32_t most_devices = 4096;
@@ -184,6 +122,60 @@ void require_same_run(const shard_terms& a, const shard_terms& b) {
 }
 
 } // namespace
+
+/// Offsets and cuts follow from names, shapes, the number of shards, and whether variables stay whole.
+void keep_layout(archive& a, std::string_view name, std::shared_ptr<const parameter_layout>& layout) {
+  std::vector<reported_variable> told;
+  std::uint64_t shards = 0;
+  bool whole = false;
+  if (!a.reads()) {
+    for (const placed_variable& v : layout->variables()) told.push_back({v.name, v.dims, v.sparse});
+    shards = layout->shard_count();
+    whole = layout->cuts() == shard_cuts::between_variables;
+  }
+  a.group(name, [&] {
+    a.field("variables", told);
+    a.field("shards", shards);
+    a.field("whole variables", whole);
+  });
+  if (!a.reads()) return;
+  if (shards > most_shards)
+    throw archive_error(fmt::format("{}: expected at most {} shards, found {}", name, most_shards, shards));
+  std::vector<placed_variable> variables;
+  for (reported_variable& v : told) variables.push_back({std::move(v.name), v.dims, {}, 0, v.sparse});
+  try {
+    layout = std::make_shared<parameter_layout>(
+        variables, shards, whole ? shard_cuts::between_variables : shard_cuts::within_variables);
+  } catch (const std::invalid_argument& e) {
+    throw archive_error(fmt::format("{}: {}", name, e.what()));
+  }
+}
+
+void keep_optimizer(archive& a, std::string_view name, optimizer_options& o) {
+  a.group(name, [&] {
+    a.version(1);
+    std::string rule(std::holds_alternative<custom_rule>(o.rule) ? own_name : mailgrad::name(o));
+    a.field("rule", rule);
+    if (a.reads() && rule == own_name)
+      o.rule = custom_rule{};
+    else if (a.reads())
+      choose(o, rule);
+    std::visit([&](auto& r) { keep(a, r); }, o.rule);
+    a.field("learning_rate", o.learning_rate);
+    std::string schedule = to_string(o.schedule);
+    a.field("schedule", schedule);
+    a.field("l2", o.l2);
+    a.field("weight_decay", o.weight_decay);
+    a.field("clip_norm", o.clip_norm);
+    if (!a.reads()) return;
+    try {
+      o.schedule = parse_schedule(schedule);
+      if (rule != own_name) require_valid(o);
+    } catch (const std::invalid_argument& e) {
+      throw archive_error(e.what());
+    }
+  });
+}
 
 void shard_terms::keep(archive& a) {
   a.version(5);

@@ -70,7 +70,6 @@ recorded_order order_of(const recording& r, shard_index shard);
 class recorded_batches {
 public:
   explicit recorded_batches(std::shared_ptr<const recording> what);
-
   /// Notes that a later incarnation asks from now on, or the first one of a slot that was empty.
   void begin(rank worker, incarnation_number incarnation);
   /// Whether the worker must wait until the next switch is complete before it is dealt a batch or told the
@@ -84,17 +83,14 @@ public:
   void wait(rank worker) { at_switch_[worker.value] = true; }
   /// Notes that the worker will not ask again.
   void leave(rank worker) { gone_[worker.value] = true; }
-
   /// The number of the worker's next batch; none after the last one of its incarnation.
   std::optional<std::uint64_t> next(rank worker);
-
   /// The number of the next switch, from 1, if all workers that take part have reached it. Returns it only
   /// once.
   std::optional<std::uint64_t> reached_switch();
   /// Notes that this switch is complete.
   void pass_switch();
   std::uint64_t switches_passed() const noexcept { return passed_; }
-
   /// Goes on where each worker has trained so many batches, by rank, and so many switches are complete.
   void go_on_from(std::span<const std::uint64_t> trained, std::uint64_t switches);
 
@@ -121,7 +117,6 @@ public:
   /// Nobody comes.
   recorded_slots() = default;
   explicit recorded_slots(const recorded_incarnations& of);
-
   /// Whether anybody is still to come.
   bool any() const;
   /// Whether somebody comes before the next switch, when the policy has switched so often.

@@ -106,7 +106,6 @@ public:
   ~recording_writer();
   recording_writer(const recording_writer&) = delete;
   recording_writer& operator=(const recording_writer&) = delete;
-
   /// Writes another header in place of the first, for a run that has learned more of itself before anything
   /// else was written. It must not be shorter.
   void begin_again(const recording_header& header);

@@ -69,7 +69,6 @@ struct recording_cut {
   std::vector<std::uint32_t> checksums{}; ///< of these entries, so that those of another run are told apart
 
   explicit recording_cut(std::uint32_t shards = 0) : entries(shards), checksums(shards) {}
-
   /// Counts entries that are recorded.
   void add(std::uint32_t shard, std::span<const order_entry> more);
   void keep(archive& a);

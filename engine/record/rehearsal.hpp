@@ -30,7 +30,6 @@ struct replay_terms {
 class rehearsal_listener {
 public:
   virtual ~rehearsal_listener() = default;
-
   /// A shard has judged a gradient of a worker, which had trained `batches` by then. `gap`: the versions
   /// since its weights were read.
   virtual void judged(std::size_t shard, const order_entry& entry, verdict what, std::uint64_t gap,
@@ -61,7 +60,6 @@ public:
   /// Errors  recording_error: a worker pushes a gradient before the last one was taken, or gets weights
   ///         twice.
   void run();
-
   /// Whether every worker has ended and every entry is taken.
   bool has_ended() const;
   /// What the replay waits for, in words; call it only if has_ended() is false.
@@ -164,16 +162,12 @@ private:
   void greet(shard& s, const order_entry& t);
   void take_gradient(std::size_t s, const order_entry& t);
   verdict judge(std::size_t s, const order_entry& t);
-  void take_missed(std::size_t s, const order_entry& t);
   void send_home(std::size_t s, std::uint32_t w);
   void let_go(std::size_t s, const order_entry& t);
   void change_policy(shard& s);
   void release(std::size_t s);
 
   [[noreturn]] void refuse(const std::string& why) const;
-  [[noreturn]] void refuse_batch(std::size_t w, std::uint64_t batch) const;
-  [[noreturn]] void refuse_early_step(std::size_t s, std::size_t w) const;
-  [[noreturn]] void refuse_second_answer(std::size_t s, std::size_t w) const;
   std::string wait_of_shard(std::size_t s) const;
   std::string wait_of_worker(std::size_t w) const;
 

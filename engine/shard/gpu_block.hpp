@@ -63,7 +63,6 @@ private:
 class growing_buffer {
 public:
   explicit growing_buffer(std::shared_ptr<device_queue> at) : at_(std::move(at)) {}
-
   /// It has an address even for no bytes, as for the order of a list of no rows.
   /// Errors  std::bad_alloc; device_error.
   void* of(std::size_t bytes) {

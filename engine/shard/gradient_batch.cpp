@@ -23,6 +23,13 @@ bool is_of_one_sum(const gradient_header& a, const gradient_header& b) {
          a.sum->gradients == b.sum->gradients;
 }
 
+/// Whether all that a shard reads of the gradient are dense values of the whole model, of one worker.
+bool is_dense_alone(const push_gradient& x) {
+  const gradient* const g = x.payload.values.get();
+  return g && !x.header.sum && !g->covered && g->addends.empty() && g->sparse.empty() &&
+         g->sparse_on_gpu.empty();
+}
+
 } // namespace
 
 void require_one_sum(std::span<const gradient_header> of_update) {
@@ -41,17 +48,6 @@ void require_one_sum(std::span<const gradient_header> of_update) {
     throw std::runtime_error(fmt::format("worker {}: expected {}, found {} gradients for this update",
                                          first.sum->carrier.value, in_words(first), of_update.size()));
 }
-
-namespace {
-
-/// Whether all that a shard reads of the gradient are dense values of the whole model, of one worker.
-bool is_dense_alone(const push_gradient& x) {
-  const gradient* const g = x.payload.values.get();
-  return g && !x.header.sum && !g->covered && g->addends.empty() && g->sparse.empty() &&
-         g->sparse_on_gpu.empty();
-}
-
-} // namespace
 
 gradient_batch::gradient_batch(std::shared_ptr<shard> weights, std::uint32_t workers)
     : weights_(std::move(weights)), workers_(workers) {}

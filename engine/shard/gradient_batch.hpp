@@ -64,7 +64,6 @@ public:
   /// it gave stay valid until the next add().
   /// Errors  those of require_one_sum().
   void hand_over(const sharing& share_of, const counting& count, const taking& take);
-
   /// Writes or reads the gradients that wait. When they are read, they are gradients of `run`.
   void keep(archive& a, run_id run);
 

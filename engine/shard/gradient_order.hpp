@@ -40,7 +40,6 @@ public:
   /// `replayed`: what the shard repeats of a recorded run; null: no run is repeated.
   gradient_order(shard_index shard, std::uint32_t workers, shard_port& port,
                  const recorded_order* replayed = nullptr);
-
   /// A policy begins. `shards_agree`: it requires all shards to judge alike.
   void begin_policy(bool shards_agree) { shards_agree_ = shards_agree; }
   /// Whether the first shard gives the order at present.
@@ -79,13 +78,11 @@ public:
   }
   /// The switch is taken. `recorded`: workers remain, so it is noted for the recorder.
   void take_switch(bool recorded);
-
   /// Tells the other shards and the recorder that `entry` is taken now.
   void announce(const order_entry& entry);
   /// The shard's state is kept now for this checkpoint, and the shards that follow keep theirs at this entry.
   /// The recorder hears that what was noted so far lies before it.
   void announce_kept(std::uint64_t checkpoint);
-
   /// Whether the recording has no entry for this gradient, which would then wait for ever.
   bool never_takes(const gradient_id& x) const {
     return replays_ && x.step > workers_[x.worker.value].known.last_step(x.incarnation);

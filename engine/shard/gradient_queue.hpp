@@ -43,7 +43,6 @@ public:
   void add_lost() { places_.emplace_back(); }
   /// Takes the first `places` off, or all if there are fewer. Returns the gradients among them.
   std::vector<waiting_gradient> take(std::size_t places);
-
   /// Writes or reads what waits. What is read is of `run` and of so many workers, as `at` needs it.
   /// Errors  archive_error: such a worker is not there; and those of keep_gradient().
   void keep(archive& a, run_id run, shard& at, std::size_t workers);

@@ -24,17 +24,14 @@ public:
   /// `at` is the device queue of the shard, and `dense_size` the number of its floats that get dense
   /// gradients.
   gradient_sum(std::shared_ptr<device_queue> at, std::size_t dense_size);
-
   /// Empties the sum, but keeps its memory.
   void clear();
-
   /// Queues scale * values to be added to the floats from `begin` on.
   void add(float scale, std::span<const float> values, std::size_t begin);
   /// Adds `ranges` of the model's flat vector to those that the sum covers; null: all of it.
   void cover(const std::shared_ptr<const coverage>& ranges);
   /// Adds scale * values to row `row` of a table.
   void add_row(std::size_t variable, std::int32_t row, float scale, std::span<const float> values);
-
   /// The sum as an update takes it, with scale 1, until the next clear().
   contribution result();
 

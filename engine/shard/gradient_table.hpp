@@ -22,12 +22,10 @@ namespace mailgrad {
 class gradient_table {
 public:
   gradient_table(std::shared_ptr<shard> weights, std::uint32_t workers);
-
   /// Whether no gradient waits for its first update, in this round or in the next.
   bool nothing_waits() const noexcept { return !now_.waits && !next_.waits; }
   /// The gradients of `worker` that wait for it.
   std::uint64_t of(rank worker) const;
-
   /// Adds a gradient, which counts as `what`, to the present round or to the next one.
   void add(const push_gradient& x, const contribution& what) { add(now_, x, what); }
   void defer(const push_gradient& x, const contribution& what) { add(next_, x, what); }
@@ -38,20 +36,17 @@ public:
   void drop_lost() { now_.waits = false; }
   /// Whether a gradient itself waits, and not only the place of one that is lost.
   bool has_waiting() const;
-
   /// Calls `count` with each gradient of the present round that is in an update for the first time, by rank.
   void count_new(const std::function<void(const push_gradient&)>& count);
   /// The mean of each worker's mean in the present round, (1/n) sum_i G_i / b_i, as contributions to an
   /// update. They are valid until the next gradient is added.
   std::vector<contribution> means();
-
   /// Ends the present round. Returns at once if so many rounds are over.
   void begin_round(std::uint64_t rounds_over);
   /// Ends the present round if all that waits is of the next one.
   void skip_to_waiting();
   /// Forgets all gradients and rounds.
   void clear();
-
   /// Writes or reads the sums and the gradients that wait. When they are read, they are gradients of `run`.
   void keep(archive& a, run_id run);
 

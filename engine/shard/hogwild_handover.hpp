@@ -18,7 +18,6 @@ public:
   hogwild_handover(std::shared_ptr<shard> weights, std::shared_ptr<hogwild_store> store,
                    std::shared_ptr<gpu_block> on_gpu = nullptr)
       : weights_(std::move(weights)), store_(std::move(store)), on_gpu_(std::move(on_gpu)) {}
-
   /// Writes the shard's weights to the block.
   void begin() {
     if (on_gpu_)
@@ -45,7 +44,6 @@ public:
 
   /// Whether the weights are in the block.
   bool active() const noexcept { return active_; }
-
   /// What readers on the host copy, while workers write; empty if that is the store.
   snapshot racing_values() const {
     if (!on_gpu_) return {};

@@ -43,7 +43,6 @@ public:
   };
 
   std::size_t parts() const noexcept { return parts_.size(); }
-
   /// Computes a part that no thread has begun, if there is one.
   /// Errors  those of optimizer::update(); the update is then never complete.
   progress compute_part();

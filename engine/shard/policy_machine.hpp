@@ -52,7 +52,6 @@ public:
 
   policy& rule() noexcept { return *rule_; }
   const policy& rule() const noexcept { return *rule_; }
-
   /// The verdict on a gradient that was computed from the version `read`, at its turn.
   decision judge(const order_entry& entry, version_number read) {
     return rule_->judge({entry.worker, entry.step, read, of_.version(), entry.arrived});
@@ -64,7 +63,6 @@ public:
   void take_lost(verdict what);
   /// Only keeps its place.
   void add_lost(verdict what);
-
   /// Has the updates made that are due. Only queues and rounds may have several. No update is made of an
   /// empty one, whatever a policy of a user's own says.
   void update_if_due();

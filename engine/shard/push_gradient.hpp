@@ -29,7 +29,6 @@ struct gradient_header {
       0; ///< that this incarnation has trained since it joined, those behind this included
   std::uint64_t samples = 0;    ///< in these batches
   std::optional<sum_tag> sum{}; ///< none: the gradient has values of its own
-
   /// Whether the values are in the gradient of another worker.
   bool is_carried() const { return sum && sum->carrier != id.worker; }
 };

@@ -22,7 +22,6 @@ namespace mailgrad {
 class row_log {
 public:
   static constexpr std::size_t depth = 64;
-
   /// Begins the entry of the update that makes `version`. If that is not the version after the last one, all
   /// earlier updates are forgotten.
   void begin(std::uint64_t version);
@@ -57,7 +56,6 @@ public:
   static constexpr std::size_t depth = row_log::depth;
 
   explicit gpu_row_log(std::shared_ptr<device_queue> at);
-
   /// Whether it lists so many rows of a table of so many floats; else the whole table may have changed.
   static bool lists_rows(std::size_t named, std::size_t floats) noexcept;
   /// Takes the memory for the entry of the update that makes `version`, whose lists have so many rows at
@@ -72,7 +70,6 @@ public:
   void note(std::size_t t, std::size_t floats, std::span<const row_gradient> lists);
   /// Queues the copies of the lists that were noted.
   void end();
-
   /// Lists the copies that bring tables of `version` to the latest one. `whole` has the copy of each table as
   /// a whole, by its number. Returns false if the log does not reach back that far.
   bool catch_up(std::uint64_t version, std::span<const row_copy> whole, std::vector<row_copy>& copies) const;

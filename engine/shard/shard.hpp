@@ -104,14 +104,11 @@ public:
   /// recorded after this call.
   std::shared_ptr<const memory> measure_distance(const mailgrad::snapshot& older);
   double distance_of(const memory& measured) const;
-
   /// Lets what is queued from now on read a gradient that a GPU may still compute.
   void wait_for(const gradient& g) { at_->wait_for(g.ready); }
-
   /// Adds the part of `what` that belongs to this shard to `sum`, scaled. The shard holds `what` until the
   /// device queue has read it.
   void add_to(gradient_sum& sum, const contribution& what);
-
   /// Holds `read` until the device queue has done the work queued so far, which reads it.
   void hold(std::shared_ptr<const void> read);
 
@@ -129,12 +126,10 @@ public:
   void end_update(parallel_update& work);
   /// Whether several threads can share an update: it has more than one part, and the optimiser divides().
   bool divides() const noexcept { return dense_size_ > parallel_update::part_size && threads_help(); }
-
   /// Copies the weights to their place in the block of the whole model, and back. No worker may write to the
   /// block meanwhile. load() adds `updates` to the version.
   void save(hogwild_store& store) const;
   void load(const hogwild_store& store, std::uint64_t updates);
-
   /// The same with its piece of a block on the GPU. Only load() may be called while workers still write; it
   /// then has what they had queued before.
   void save(gpu_block& block);

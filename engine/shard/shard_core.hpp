@@ -93,7 +93,6 @@ public:
   shard_core& operator=(const shard_core&) = delete;
 
   // -- what happens ----------------------------------------------------------------------------------------
-
   /// Takes what a checkpoint had beside the state, before any worker returns.
   void begin();
   /// The incarnation that must leave before this one joins, as its end is not known yet; none: nobody must.
@@ -126,7 +125,6 @@ public:
   std::optional<std::uint64_t> fail();
 
   // -- what is to be done ----------------------------------------------------------------------------------
-
   /// An update that helpers may share; null if there is none.
   const std::shared_ptr<parallel_update>& work() const noexcept { return updates_.work(); }
   parallel_update::progress compute_part() { return updates_.compute_part(); }

@@ -20,31 +20,23 @@ class shard_cure {
 public:
   /// `what` is null if the run has no cure; gradients are then applied as they are.
   shard_cure(std::unique_ptr<cure> what, std::shared_ptr<shard> weights, std::uint32_t workers);
-
   /// The weights that `worker` computes its next gradient from.
   snapshot weights_for(rank worker);
-
   /// The weights that `worker` was last sent; empty unless the cure needs them. A caller that applies a
   /// gradient later keeps them with it.
   const snapshot& read_by(rank worker) const { return read_[worker.value]; }
-
   /// Notes that `worker` sends no more gradients.
   void leave(rank worker);
-
   /// Whether the gradients of a batch are summed; if not, their mean is taken.
   bool adds_up() const { return cure_ && cure_->adds_up(); }
-
   /// Whether an exchange pulls the worker's own weights to those of the shard. The shard must then send the
   /// weights that the worker's gradient was applied to.
   bool draws_workers() const { return cure_ && cure_->pull(); }
-
   /// The factor on the learning rate of a gradient with this gap; in a batch, on the gradient itself.
   double factor(std::uint64_t gap) const { return cure_ ? cure_->factor(gap) : 1; }
-
   /// The contribution that the shard applies for the gradient of `x`, which was computed from `read`. Both a
   /// compensated gradient and an unchanged one are scaled by the scale of `x`.
   contribution applied(const push_gradient& x, const snapshot& read);
-
   /// Notes that `worker` has these weights, as if they had been sent to it just now.
   void has(rank worker, const snapshot& values);
   /// Writes or reads the state of the cure, without the weights that workers have.

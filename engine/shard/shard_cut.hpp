@@ -46,10 +46,8 @@ struct kept_shard {
 class shard_cut {
 public:
   explicit shard_cut(const shard_state& of);
-
   /// The number of the last checkpoint for which the state was kept; 0: none.
   std::uint64_t last() const noexcept { return last_; }
-
   /// A checkpoint of this number is taken. False: its part was given before.
   bool begin(std::uint64_t number);
   /// What this worker pushed up to `step` belongs to it. False: likewise, or the run has no such rank.

@@ -14,7 +14,6 @@ namespace mailgrad {
 class shard_port {
 public:
   virtual ~shard_port() = default;
-
   /// The worker may go on with these weights.
   virtual void answer(rank worker, shard_weights weights) = 0;
   /// A recording has no entry for this gradient, so the shard never takes it.

@@ -16,7 +16,6 @@ public:
   /// `track` may be null.
   shard_timeline(std::shared_ptr<const time_source> time, std::shared_ptr<trace_track> track)
       : time_(std::move(time)), track_(std::move(track)) {}
-
   /// Gradient `x` was applied and made `version`.
   void applied(const gradient_header& x, version_number version, instant begun, instant span) {
     if (!track_) return;

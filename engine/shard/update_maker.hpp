@@ -54,7 +54,6 @@ public:
   version_number version() const override { return weights_->version(); }
   /// The staleness of `x`: how many versions were made since the weights that it was computed from.
   std::uint64_t gap_of(const gradient_header& x) const { return version() - x.version_read; }
-
   /// Makes the next update of this gradient alone. Returns the cure's factor on the learning rate.
   double add(const push_gradient& x);
   /// Makes the version, with the learning rate times `rate`. False: it is divided, and end() makes it.
@@ -65,7 +64,6 @@ public:
   bool update(waits_in where, std::size_t first) override;
   /// When that was begun last.
   instant batch_begun() const noexcept { return batch_begun_; }
-
   /// Whether an update may be divided from now on, if every worker waits for it.
   void may_divide(bool may) noexcept { may_divide_ = may; }
   bool is_updating() const override { return work_ != nullptr; }
@@ -76,7 +74,6 @@ public:
   bool end();
   /// Throws what says that the present update cannot be computed.
   [[noreturn]] void fail(const std::string& why) const;
-
   /// Keeps a gradient, which is of so many samples, until the updates that it is part of.
   void add_waiting(const push_gradient& x, waits_in where, std::uint64_t samples = 1);
   void add_lost(waits_in where) override;
@@ -100,7 +97,6 @@ public:
   void begin_round(std::uint64_t rounds_over) override { table_.begin_round(rounds_over); }
   void skip_to_waiting() override { table_.skip_to_waiting(); }
   void clear_rounds() override { table_.clear(); }
-
   /// The weights from which `worker` computes its next gradient.
   snapshot weights_for(rank worker) { return cure_.weights_for(worker); }
   /// The weights that `worker` was last sent; empty unless the cure needs them.
@@ -112,7 +108,6 @@ public:
   /// Writes or reads the state of the cure, and the gradients that wait, which are of `run` when read.
   void keep_cure(archive& a) { cure_.keep(a); }
   void keep_waiting(archive& a, const policy& rule, run_id run);
-
   /// Adds the distances of sampled gradients that have been measured by now to the accounts. What lies on a
   /// GPU is measured a little later than the gradient is taken.
   void note_distances();

@@ -49,7 +49,6 @@ struct worker_slot {
   kept_answer answer{};      ///< the last one; empty unless the run needs it again when it is resumed
   bool returns = false;      ///< it took part when this state was kept, and comes back
   worker_account account;
-
   /// The gradient is judged, or will be next.
   void note_trained(const gradient_header& x) {
     batches = x.batches;
@@ -77,7 +76,6 @@ public:
   std::span<const worker_slot> all() const noexcept { return slots_; } ///< by rank
   /// The ranks of which something may be known: those of the beginning, and all up to the last that joined.
   std::uint32_t used() const noexcept { return used_; }
-
   /// Whether the rank has joined as an earlier incarnation, which has not left.
   bool is_replaced_by(rank worker, incarnation_number incarnation) const;
   /// Notes that a worker takes part. An incarnation that comes after one that has left counts its steps anew.
@@ -121,7 +119,6 @@ public:
   /// has joined yet. The snapshots are those of `of`. `all_return`: workers that had left come back as well.
   /// Errors  archive_error, also for another number of workers.
   void keep(archive& a, shard& of, bool all_return);
-
   /// After ledgers were changed otherwise than above.
   void add_up_ledgers();
 

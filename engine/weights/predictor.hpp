@@ -51,7 +51,6 @@ public:
   /// The same, as probabilities of the classes.
   /// Errors  std::invalid_argument also for a model that predicts numbers.
   void probabilities(std::span<const float> samples, std::span<float> chances);
-
   /// The answers to samples of a data set, whose numbers have been divided when it was opened.
   /// Shapes  and errors are those of predict() in evaluation.hpp.
   std::vector<float> answers(const dataset& samples);

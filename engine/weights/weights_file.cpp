@@ -92,65 +92,6 @@ std::string kind_by_beginning(const std::filesystem::path& path, std::string_vie
   return std::ranges::all_of(first, is_of_text) ? "a text" : "";
 }
 
-} // namespace
-
-void require_may_be_checkpoint(const std::filesystem::path& path) {
-  std::error_code unknown;
-  if (!std::filesystem::is_regular_file(path, unknown)) return;
-  const std::uint64_t size = std::filesystem::file_size(path, unknown);
-  if (unknown) return;
-  const std::string first = beginning_of(path);
-  if (first.empty() && size > 0) return; // who reads it says why that cannot be done
-  const std::string found = size == 0 ? "an empty file" : kind_by_beginning(path, first);
-  if (found.empty() || may_be_safetensors(first, size)) return;
-  throw_malformed(path, fmt::format("expected a checkpoint, found {}; --resume takes the folder that "
-                                    "--checkpoint named, or a file in it",
-                                    found));
-}
-
-void require_no_foreign_file(const std::filesystem::path& path) {
-  std::error_code unknown;
-  if (std::filesystem::is_directory(path, unknown)) refuse(path, "a folder; name a file in it");
-  if (!std::filesystem::is_regular_file(path, unknown)) return;
-  const std::uint64_t size = std::filesystem::file_size(path, unknown);
-  if (unknown) return;
-  if (size == 0) refuse(path, "an empty file; name one that 'mailgrad train --save' wrote");
-  const std::string first = beginning_of(path);
-  if (may_be_safetensors(first, size)) return;
-  if (is_onnx(first)) refuse(path, "a model of ONNX; name the file of weights that it was exported from");
-  if (is_pickle(first))
-    refuse(path, "a pickle of PyTorch; write its weights by safetensors.torch.save_file() in Python, and "
-                 "name that file");
-}
-
-kind_of_file kind_of(const std::map<std::string, std::string>& texts) {
-  if (texts.contains(card_key)) return kind_of_file::weights;
-  const auto format = texts.find(checkpoint_format_key);
-  if (format == texts.end() || format->second != checkpoint_format) return kind_of_file::other;
-  return texts.contains(best_weights_part) ? kind_of_file::best_weights : kind_of_file::checkpoint;
-}
-
-void require_no_checkpoints_in(const std::filesystem::path& path) {
-  std::error_code wrong;
-  for (std::filesystem::directory_iterator file(path, wrong), end; !wrong && file != end;
-       file.increment(wrong)) {
-    const std::string name = file->path().filename().string();
-    if (name.starts_with(checkpoint_prefix) && name.ends_with(checkpoint_suffix))
-      refuse(path, "a folder of checkpoints", path);
-  }
-}
-
-void require_no_checkpoint(const std::filesystem::path& path,
-                           const std::map<std::string, std::string>& texts) {
-  const kind_of_file kind = kind_of(texts);
-  if (kind == kind_of_file::checkpoint) refuse(path, "a checkpoint", path);
-  if (kind == kind_of_file::best_weights)
-    refuse(path, "the best weights that a run keeps beside its checkpoints",
-           path.has_parent_path() ? path.parent_path() : ".");
-}
-
-namespace {
-
 using json = nlohmann::ordered_json;
 
 constexpr std::uint64_t edition = 1;
@@ -346,66 +287,6 @@ json object_of(const table_layout& t) {
   return table;
 }
 
-} // namespace
-
-model_card card_for(std::string model, const data_split& data) {
-  const bool counts_from_zero = data.source && data.source->options.numbering == column_numbering::from_zero;
-  return {std::move(model), request_for(data, 1), data.class_names,
-          data.divisors,    data.table,           counts_from_zero};
-}
-
-std::string to_json(const model_card& card) {
-  const model_request& r = card.request;
-  json object = {
-      {"edition", edition},
-      {"model", card.model},
-      {"answer", r.wanted == answer::a_class ? of_classes : of_numbers},
-      {"features", r.features == feature_kind::tokens ? of_tokens : of_numbers},
-      {"sample", list_of(r.sample_dims)},
-      {"sparse", r.nonzeros > 0},
-      {"categories", r.categories},
-      {"inputs", list_of(r.inputs)},
-      {"target", list_of(r.target_dims)},
-      {"classes", r.classes},
-      {"class_names", card.class_names},
-      {"divisors", card.divisors},
-  };
-  if (!card.table.columns.empty()) object["table"] = object_of(card.table);
-  if (card.counts_from_zero) object[first_column] = 0;
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-model_card parse_model_card(std::string_view text) {
-  if (is_too_deep(text)) fail("lists and objects stand within each other too deep");
-  const json object = json::parse(whole_json(text), nullptr, false);
-  if (!object.is_object()) fail("expected a JSON object");
-  if (const json& found = field(object, "edition"); found != edition)
-    fail(fmt::format("edition {} is unknown; this program knows {}", shown(found), edition));
-  model_card card;
-  card.model = text_in(object, "model");
-  model_request& r = card.request;
-  r.wanted = is_first(object, "answer", of_classes, of_numbers) ? answer::a_class : answer::a_number;
-  r.features =
-      is_first(object, "features", of_tokens, of_numbers) ? feature_kind::tokens : feature_kind::numbers;
-  r.sample_dims = shape_in(object, "sample");
-  const json& sparse = field(object, "sparse");
-  if (!sparse.is_boolean()) fail("'sparse' must be true or false, not " + shown(sparse));
-  r.nonzeros = sparse.get<bool>() ? 1 : 0;
-  r.categories = counts_in(object, "categories");
-  r.inputs = inputs_in(object);
-  r.target_dims = shape_in(object, "target");
-  r.classes = count_in(field(object, "classes"), "classes");
-  card.class_names = texts_in(object, "class_names");
-  if (!card.class_names.empty() && card.class_names.size() != r.classes)
-    fail(fmt::format("{} class names for {} classes", card.class_names.size(), r.classes));
-  card.divisors = divisors_in(object, "divisors");
-  card.table = table_in(object, r.sample_dims.size());
-  card.counts_from_zero = object.contains(first_column) && is_zero(object);
-  return card;
-}
-
-namespace {
-
 constexpr const char* report_key = "report";
 // An archive of numpy has one table of names, so these must not be those of a variable.
 constexpr const char* card_entry = "__mailgrad__";
@@ -475,6 +356,117 @@ saved_weights load_npz(const std::filesystem::path& path) {
 }
 
 } // namespace
+
+void require_may_be_checkpoint(const std::filesystem::path& path) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return;
+  const std::uint64_t size = std::filesystem::file_size(path, unknown);
+  if (unknown) return;
+  const std::string first = beginning_of(path);
+  if (first.empty() && size > 0) return; // who reads it says why that cannot be done
+  const std::string found = size == 0 ? "an empty file" : kind_by_beginning(path, first);
+  if (found.empty() || may_be_safetensors(first, size)) return;
+  throw_malformed(path, fmt::format("expected a checkpoint, found {}; --resume takes the folder that "
+                                    "--checkpoint named, or a file in it",
+                                    found));
+}
+
+void require_no_foreign_file(const std::filesystem::path& path) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) refuse(path, "a folder; name a file in it");
+  if (!std::filesystem::is_regular_file(path, unknown)) return;
+  const std::uint64_t size = std::filesystem::file_size(path, unknown);
+  if (unknown) return;
+  if (size == 0) refuse(path, "an empty file; name one that 'mailgrad train --save' wrote");
+  const std::string first = beginning_of(path);
+  if (may_be_safetensors(first, size)) return;
+  if (is_onnx(first)) refuse(path, "a model of ONNX; name the file of weights that it was exported from");
+  if (is_pickle(first))
+    refuse(path, "a pickle of PyTorch; write its weights by safetensors.torch.save_file() in Python, and "
+                 "name that file");
+}
+
+kind_of_file kind_of(const std::map<std::string, std::string>& texts) {
+  if (texts.contains(card_key)) return kind_of_file::weights;
+  const auto format = texts.find(checkpoint_format_key);
+  if (format == texts.end() || format->second != checkpoint_format) return kind_of_file::other;
+  return texts.contains(best_weights_part) ? kind_of_file::best_weights : kind_of_file::checkpoint;
+}
+
+void require_no_checkpoints_in(const std::filesystem::path& path) {
+  std::error_code wrong;
+  for (std::filesystem::directory_iterator file(path, wrong), end; !wrong && file != end;
+       file.increment(wrong)) {
+    const std::string name = file->path().filename().string();
+    if (name.starts_with(checkpoint_prefix) && name.ends_with(checkpoint_suffix))
+      refuse(path, "a folder of checkpoints", path);
+  }
+}
+
+void require_no_checkpoint(const std::filesystem::path& path,
+                           const std::map<std::string, std::string>& texts) {
+  const kind_of_file kind = kind_of(texts);
+  if (kind == kind_of_file::checkpoint) refuse(path, "a checkpoint", path);
+  if (kind == kind_of_file::best_weights)
+    refuse(path, "the best weights that a run keeps beside its checkpoints",
+           path.has_parent_path() ? path.parent_path() : ".");
+}
+
+model_card card_for(std::string model, const data_split& data) {
+  const bool counts_from_zero = data.source && data.source->options.numbering == column_numbering::from_zero;
+  return {std::move(model), request_for(data, 1), data.class_names,
+          data.divisors,    data.table,           counts_from_zero};
+}
+
+std::string to_json(const model_card& card) {
+  const model_request& r = card.request;
+  json object = {
+      {"edition", edition},
+      {"model", card.model},
+      {"answer", r.wanted == answer::a_class ? of_classes : of_numbers},
+      {"features", r.features == feature_kind::tokens ? of_tokens : of_numbers},
+      {"sample", list_of(r.sample_dims)},
+      {"sparse", r.nonzeros > 0},
+      {"categories", r.categories},
+      {"inputs", list_of(r.inputs)},
+      {"target", list_of(r.target_dims)},
+      {"classes", r.classes},
+      {"class_names", card.class_names},
+      {"divisors", card.divisors},
+  };
+  if (!card.table.columns.empty()) object["table"] = object_of(card.table);
+  if (card.counts_from_zero) object[first_column] = 0;
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+model_card parse_model_card(std::string_view text) {
+  if (is_too_deep(text)) fail("lists and objects stand within each other too deep");
+  const json object = json::parse(whole_json(text), nullptr, false);
+  if (!object.is_object()) fail("expected a JSON object");
+  if (const json& found = field(object, "edition"); found != edition)
+    fail(fmt::format("edition {} is unknown; this program knows {}", shown(found), edition));
+  model_card card;
+  card.model = text_in(object, "model");
+  model_request& r = card.request;
+  r.wanted = is_first(object, "answer", of_classes, of_numbers) ? answer::a_class : answer::a_number;
+  r.features =
+      is_first(object, "features", of_tokens, of_numbers) ? feature_kind::tokens : feature_kind::numbers;
+  r.sample_dims = shape_in(object, "sample");
+  const json& sparse = field(object, "sparse");
+  if (!sparse.is_boolean()) fail("'sparse' must be true or false, not " + shown(sparse));
+  r.nonzeros = sparse.get<bool>() ? 1 : 0;
+  r.categories = counts_in(object, "categories");
+  r.inputs = inputs_in(object);
+  r.target_dims = shape_in(object, "target");
+  r.classes = count_in(field(object, "classes"), "classes");
+  card.class_names = texts_in(object, "class_names");
+  if (!card.class_names.empty() && card.class_names.size() != r.classes)
+    fail(fmt::format("{} class names for {} classes", card.class_names.size(), r.classes));
+  card.divisors = divisors_in(object, "divisors");
+  card.table = table_in(object, r.sample_dims.size());
+  card.counts_from_zero = object.contains(first_column) && is_zero(object);
+  return card;
+}
 
 std::vector<named_weights> weights_by_name(const parameter_layout& layout,
                                            std::span<const float> parameters) {

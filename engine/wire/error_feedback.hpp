@@ -56,11 +56,9 @@ private:
 class error_feedback {
 public:
   error_feedback(const wire_format& f, std::size_t weights);
-
   /// Null if a number is not finite and the format cannot say so: nothing has changed then.
   /// Errors  shape_error for a gradient of another length; std::invalid_argument for a step in flight.
   wire_message send(step_number step, std::span<const float> gradient);
-
   /// Errors  std::invalid_argument for a step that is not in flight.
   void applied(step_number step) { in_flight_.settled(step); }
   /// Numbers that were sent as NaN or infinite took nothing from the residual, and give nothing back.
@@ -89,7 +87,6 @@ public:
   /// Errors  shape_error for rows that the table lacks, or of another width; std::invalid_argument for a step
   ///         in flight.
   wire_message send(step_number step, const gradient_rows& part);
-
   /// Errors  std::invalid_argument for a step that is not in flight.
   void applied(step_number step) { in_flight_.settled(step); }
   void give_back(step_number step);

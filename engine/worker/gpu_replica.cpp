@@ -24,6 +24,15 @@ std::shared_ptr<cuda::step_record> pinned_record() {
   return {owner, &owner->as<cuda::step_record>().front()};
 }
 
+std::uint32_t gpu_of(const model_request& request) {
+  const device d = request.devices.at(0);
+  if (d.kind != device_kind::cuda)
+    throw device_error(world_errc::no_such_device, fmt::format("{} is no GPU", to_string(d)));
+  return d.index;
+}
+
+constexpr const char* of_loss = "the loss of a worker and the norm of its gradient";
+
 } // namespace
 
 gpu_program::gpu_program(const model_function& build, const model_request& request,
@@ -168,19 +177,6 @@ cuda::kept_graphs::key gpu_program::use(std::size_t set, float* gradient) {
 // memory, and all that a step reads to where its kernels read.
 // What a replica on a GPU does with gradients: it makes them where the shards read them, fetches what the
 // host reads, and measures those that the host does not have.
-
-namespace {
-
-std::uint32_t gpu_of(const model_request& request) {
-  const device d = request.devices.at(0);
-  if (d.kind != device_kind::cuda)
-    throw device_error(world_errc::no_such_device, fmt::format("{} is no GPU", to_string(d)));
-  return d.index;
-}
-
-constexpr const char* of_loss = "the loss of a worker and the norm of its gradient";
-
-} // namespace
 
 gpu_replica::gpu_replica(model_function build, model_request request,
                          std::shared_ptr<const parameter_layout> layout, std::shared_ptr<event_watch> watch,

@@ -41,10 +41,8 @@ public:
   std::size_t sets() const noexcept { return inputs_.size(); }
   /// The record that a step with this set writes, which others may hold as well.
   const std::shared_ptr<cuda::step_record>& record_of(std::size_t set) const { return inputs_[set].record; }
-
   /// Binds what every step of this program uses.
   void bind(const float* weights, float* loss, const parameter_layout& layout);
-
   /// Writes a batch to the pinned memory of a set, of which no copy is under way.
   /// Errors  graph_error for a batch of other samples.
   void stage(std::size_t set, const batch& inputs);
@@ -56,7 +54,6 @@ public:
   /// `gradient`.
   /// Returns what says which memory they use.
   cuda::kept_graphs::key use(std::size_t set, float* gradient);
-
   /// What a step reads of the weights.
   const weight_reads& reads() const noexcept { return reads_; }
   /// Where numbers of a batch lie on the GPU once it has come to this set.
@@ -147,10 +144,8 @@ public:
               std::size_t graphs = cuda::kept_graphs::most_kept, std::size_t run_ahead = 1);
   /// Waits for the steps and the copy that are under way.
   ~gpu_replica() override;
-
   /// Takes all that steps of so many samples need, so that a lack of memory is known before the run begins.
   void prepare(std::size_t samples);
-
   /// Gradients lie in pinned memory, or on the GPU if the shards do.
   std::shared_ptr<gradient> make_gradient() const override;
   void on_end(std::function<void()> notice) override;

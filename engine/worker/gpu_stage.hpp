@@ -37,7 +37,6 @@ public:
   ~gpu_stage() override { finish(); }
 
   const std::shared_ptr<cuda::gpu_queue>& at() const noexcept { return queue_; }
-
   /// Begins a step of so many runs of parts, and queues what all of them read. Everything in `weights` and
   /// the gradient of `sum` stays until the step has ended.
   void begin(std::span<const weight_view> weights, bool racing, const stage_program& code, std::size_t runs,

@@ -44,17 +44,13 @@ public:
   bool is_on_gpu() const noexcept { return block_ != nullptr; }
   /// The weights of one shard on the GPU, for a step that begin_step() has begun.
   snapshot racing_weights(std::uint32_t shard) const { return snapshot(block_->of(shard).values, reads_); }
-
   /// Notes the version that the next gradient is computed from, and returns the block to read; null if that
   /// is on a GPU.
   const float* begin_step();
-
   /// The name of the update rule.
   std::string_view rule() const noexcept { return optimizer_->name(); }
-
   /// The version noted by the last begin_step().
   std::uint64_t version_read() const noexcept { return version_read_; }
-
   /// Makes one update from `g` times `scale`. Returns how many updates other workers made since begin_step().
   std::uint64_t write(const gradient& g, float scale);
   /// The same, on the host or on a GPU. There it holds `g` until the update has run.

@@ -42,26 +42,20 @@ public:
   local_steps(local_steps&&) noexcept = default;
   /// Waits for the work that is queued.
   ~local_steps();
-
   /// Takes the weights of one shard as the worker's own. In the answer to an elastic exchange, the worker's
   /// own weights are instead pulled to `met`, the shard's weights at the exchange.
   void receive(std::uint32_t shard, snapshot values, const snapshot& met = {});
-
   /// Makes the worker take the next weights of each shard in place of its own, even in an elastic exchange.
   /// All workers thus begin a new policy with the same weights. A held step is then taken from these.
   void start_anew() noexcept;
-
   /// The name of the update rule.
   std::string_view rule() const noexcept { return optimizer_->name(); }
-
   /// float32[layout.size()]. Unlike those of other snapshots they change with the next step, which must be
   /// queued behind the work that reads them.
   snapshot weights() const { return snapshot(own_, written_); }
   const std::shared_ptr<device_queue>& at() const noexcept { return at_; }
-
   /// Takes one step with the worker's own optimiser, by `g` times `scale`.
   void step(std::shared_ptr<const gradient> g, float scale);
-
   /// Whether an elastic exchange is due before the next step. The caller then holds the gradient, because the
   /// exchange compares the weights that it was computed from with those of the shards.
   bool exchanges_first() const noexcept { return options_.pull && taken_ >= options_.steps; }
@@ -70,15 +64,12 @@ public:
   bool holds() const noexcept { return held_ != nullptr; }
   /// Takes the held step, if there is one; to be called when all shards have answered.
   void go_on();
-
   /// Steps since the last exchange.
   std::uint64_t taken() const noexcept { return taken_; }
   bool exchange_due() const noexcept { return !options_.pull && taken_ >= options_.steps; }
-
   /// Returns the weights that the shards sent minus the worker's own: what the shards get in place of a
   /// gradient. It covers what the worker's gradients cover. The next round begins.
   std::shared_ptr<const gradient> difference();
-
   /// Writes or reads the worker's own weights and all that its steps depend on. It is copied; what lies on a
   /// GPU has come when an event recorded after this call has passed.
   void keep(archive& a);

@@ -21,7 +21,6 @@ public:
   replica(model_function build, model_request request, std::shared_ptr<const parameter_layout> layout,
           block_source blocks = {});
   ~replica() override;
-
   /// The memory of a gradient must live until the step that writes to it has ended.
   std::shared_ptr<gradient> make_gradient() const override;
 
@@ -30,7 +29,6 @@ public:
   void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) override;
 
   bool computes_at_once() const noexcept override { return true; }
-
   /// Always `finished`.
   step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
   float end_step() override { return loss_; }

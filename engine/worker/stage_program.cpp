@@ -31,6 +31,28 @@ gradient_rows copied(std::span<const stage_rows> lists, row_memory& memory) {
   return {lists.front().variable, width, rows, values};
 }
 
+device_queue& queue_of_stages_on_host() {
+  static host_queue host; // it has no state
+  return host;
+}
+
+/// Everything where the host has it.
+class place_on_host final : public stage_place {
+public:
+  explicit place_on_host(const weight_addresses& weights) : weights_(weights) {}
+
+  const void* part_of(const micro_batch&, const tensor& part) override { return part.data(); }
+  const float* weights_of(std::size_t variable) const override { return weights_.of(variable); }
+  float* dense_of(const stage_sum& sum) override { return sum.into->dense.on_host<float>().data(); }
+  std::byte* room_for_rows(std::size_t bytes, stage_sum& sum) override { return sum.memory->take(bytes); }
+  std::span<const std::int32_t> rows_of(const micro_batch&, const tensor& part, stage_sum&) override {
+    return part.values<std::int32_t>();
+  }
+
+private:
+  const weight_addresses& weights_;
+};
+
 } // namespace
 
 std::byte* row_memory::take(std::size_t bytes) {
@@ -69,32 +91,6 @@ std::vector<gradient_rows> joined(std::vector<stage_rows> lists, row_memory& mem
   }
   return all;
 }
-
-namespace {
-
-device_queue& queue_of_stages_on_host() {
-  static host_queue host; // it has no state
-  return host;
-}
-
-/// Everything where the host has it.
-class place_on_host final : public stage_place {
-public:
-  explicit place_on_host(const weight_addresses& weights) : weights_(weights) {}
-
-  const void* part_of(const micro_batch&, const tensor& part) override { return part.data(); }
-  const float* weights_of(std::size_t variable) const override { return weights_.of(variable); }
-  float* dense_of(const stage_sum& sum) override { return sum.into->dense.on_host<float>().data(); }
-  std::byte* room_for_rows(std::size_t bytes, stage_sum& sum) override { return sum.memory->take(bytes); }
-  std::span<const std::int32_t> rows_of(const micro_batch&, const tensor& part, stage_sum&) override {
-    return part.values<std::int32_t>();
-  }
-
-private:
-  const weight_addresses& weights_;
-};
-
-} // namespace
 
 std::vector<wanted_value> wanted_values(const training_fetches& fetches) {
   std::vector<wanted_value> wanted;

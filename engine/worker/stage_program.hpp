@@ -25,7 +25,6 @@ struct row_memory {
   std::vector<memory> blocks;
   std::size_t used = 0;         ///< blocks that this step has taken
   std::vector<memory> outgrown; ///< of a GPU, which would be waited for to free it
-
   /// On the host.
   std::byte* take(std::size_t bytes);
   /// For kernels of this queue, which is the same or of the same device in each call.
@@ -135,10 +134,8 @@ public:
   const std::vector<shard_range>& tables_read() const noexcept { return tables_read_; }
   /// The device that computes `segment`.
   device maker_of(std::size_t segment) const { return segments_.at(segment).where; }
-
   /// Makes memory for the values that part `i` computes for others.
   std::shared_ptr<value_set> make_values(std::size_t i) const;
-
   /// Computes part `i` from the values in `read`, which are in the order of part::reads. Values for other
   /// segments go to `made`; the part's gradients and loss are added to `sum`.
   void run(std::size_t i, const micro_batch& m, const weight_addresses& weights,
@@ -182,7 +179,6 @@ std::vector<wanted_value> wanted_values(const training_fetches& fetches);
 class stage_place {
 public:
   virtual ~stage_place() = default;
-
   /// A part of a micro-batch, for kernels of the stage.
   virtual const void* part_of(const micro_batch& m, const tensor& part) = 0;
   virtual const float* weights_of(std::size_t variable) const = 0;
@@ -228,12 +224,10 @@ public:
   /// `parts` has the parts of each micro-batch, since micro-batches of different sizes are compiled apart.
   /// `credits` is how many micro-batches a reader may be behind.
   stage_schedule(std::vector<std::vector<part>> parts, std::size_t credits);
-
   /// Notes that the values of a segment have arrived, from another stage or from this one.
   void arrive(std::size_t micro_batch, std::size_t segment);
   /// Notes that a reader has used the values of a segment of one micro-batch.
   void credit(std::size_t segment, std::size_t reader);
-
   /// The part to run next, or none while all must wait.
   std::optional<turn> next() const;
   /// Notes that a part has run. It costs a credit of each of its readers.

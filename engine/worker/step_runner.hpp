@@ -62,18 +62,15 @@ std::optional<double> cosine(double product, double squares_a, double squares_b)
 class gradient_comparison {
 public:
   explicit gradient_comparison(std::size_t shards) : weights_(shards) {}
-
   /// Begins a comparison; the one before is dropped if its weights never came.
   void begin(step_number step, std::shared_ptr<const gradient> stale);
   /// Takes the weights that `shard` applied the gradient of `step` to. Those of another step are ignored.
   void take(shard_index shard, step_number step, snapshot weights);
   void forget();
-
   /// Whether a comparison has begun and the weights of all shards have come.
   bool ready() const noexcept { return stale_ && missing_ == 0; }
   const std::shared_ptr<const gradient>& stale() const noexcept { return stale_; }
   const snapshot& weights(shard_index shard) const { return weights_[shard.value]; }
-
   /// The step whose gradient is compared.
   step_number step() const noexcept { return step_; }
 
@@ -107,10 +104,8 @@ enum class step_state : std::uint8_t { finished, under_way };
 class step_runner {
 public:
   virtual ~step_runner() = default;
-
   /// Makes a gradient with memory for a step to write to.
   virtual std::shared_ptr<gradient> make_gradient() const = 0;
-
   /// Sets the notice, before the first step. The runner calls it when a step that was under way has ended, or
   /// when the runner is broken and can compute no more steps. The notice may only send a message.
   virtual void on_end([[maybe_unused]] std::function<void()> notice) {}
@@ -126,15 +121,12 @@ public:
   /// The same for weights that lie on the host, in memory of `owner`.
   virtual void use_host_weights(std::uint32_t shard, const float* values,
                                 std::shared_ptr<const void> owner) = 0;
-
   /// Sets whether other workers write to the weights during a step (hogwild).
   void use_racing_weights(bool racing) noexcept { racing_ = racing; }
-
   /// Asks for squared_norm() of each gradient from now on.
   virtual void use_norms() {}
   /// The square of the norm of `g`, which the last step computed, after end_step() and use_norms().
   virtual double squared_norm(const gradient& g) const { return mailgrad::squared_norm(g); }
-
   /// Tells the runner, before begin_step(), that the gradient of the next step will be compared with `stale`.
   virtual void compare_with([[maybe_unused]] std::shared_ptr<const gradient> stale) {}
   /// The cosine of the angle between both, after end_step(); none as cosine() has it.
@@ -145,10 +137,8 @@ public:
   /// How many steps may be under way at once. If more than one, gradients may be pushed before they are
   /// there.
   virtual std::size_t most_under_way() const noexcept { return 1; }
-
   /// Whether begin_step() computes the whole step before it returns.
   virtual bool computes_at_once() const noexcept { return false; }
-
   /// Whether foresee() copies batches ahead.
   virtual bool copies_ahead() const noexcept { return false; }
 
@@ -166,7 +156,6 @@ public:
   /// Errors  std::invalid_argument without a sample or a gradient; graph_error for a batch that the model
   ///         cannot be built for; device_error. No step is under way then.
   virtual step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) = 0;
-
   /// Whether a step that has ended is still to be computed, by end_step(), so that skip_step() saves the
   /// work.
   virtual bool computes_at_end() const noexcept { return false; }
@@ -177,24 +166,19 @@ public:
   /// loss.
   /// Errors  std::runtime_error, device_error: why the step failed, or why the runner is broken.
   virtual float end_step() = 0;
-
   /// When the device computed the step that end_step() took last. None: the time from the call that began the
   /// step to its end tells as much.
   virtual std::optional<device_span> span() const { return std::nullopt; }
-
   /// Tells the runner that no further step is wanted. If it returns `under_way`, the steps that were begun
   /// will still end, and the owner keeps the gradients and the weights until then.
   virtual step_state give_up() { return step_state::finished; }
-
   /// The reports of the stages of a model that spans devices; to be called after give_up().
   virtual std::vector<stage_report> stage_reports() { return {}; }
-
   /// What the end of the step waits for, in words for a report.
   virtual std::string waits_for() const { return "its device"; }
 
 protected:
   bool racing() const noexcept { return racing_; }
-
   /// What begin_step() requires of its arguments.
   static void require_step(const batch* inputs, const gradient* out) {
     if (!inputs || inputs->size == 0) throw std::invalid_argument("step: there is no batch to compute on");

@@ -15,7 +15,6 @@ public:
   using notice = std::function<void()>;
 
   virtual ~step_timer() = default;
-
   /// Calls `tell` once, on any thread, as soon as the clock of the run shows `when`, also if that is past.
   virtual void at(instant when, notice tell) = 0;
 };
