@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -97,8 +98,7 @@ shape in_batch(const model_request& request, const shape& sample) {
   return shape(extents);
 }
 
-/// The shape and type of the part of a batch that feeds this input; none if the batches of this data set have
-/// no such part.
+/// The shape and type of the part of a batch that feeds this input; none if no batch has such a part.
 std::optional<value_type> type_of_part(std::string_view input, const model_request& request) {
   const bool tokens = request.features == feature_kind::tokens;
   const bool sparse = request.nonzeros > 0;
@@ -142,8 +142,8 @@ void require_fitting(const std::string& name, const value_type& found, const std
                       "; take the extents from the model_request, and reshape behind the input");
 }
 
-/// During its lifetime each input is checked against the batch when the model creates it, before an operation
-/// reports a less helpful error.
+/// While it lives, inputs are checked when the model creates them, before an operation reports a less helpful
+/// error.
 class compared_inputs {
 public:
   compared_inputs(graph& g, const model_request& request) : graph_(g), request_(request) {
@@ -337,6 +337,17 @@ const std::byte* bound_sources::input_binding::in(const batch& inputs) const {
 void bound_sources::bind(program& code, const batch& inputs, const weight_addresses& weights) const {
   for (const input_binding& b : inputs_) code.bind(b.what, b.in(inputs));
   for (const variable_binding& b : variables_) code.bind(b.what, weights.of(b.index));
+}
+
+void bound_sources::stage(const batch& inputs, std::byte* to) const {
+  lay_side_by_side([&](const input_binding& input, std::size_t place) {
+    std::memcpy(to + place, input.in(inputs), input.bytes());
+  });
+}
+
+void bound_sources::bind_staged(program& code, const std::byte* from) const {
+  lay_side_by_side(
+      [&](const input_binding& input, std::size_t place) { code.bind(input.what, from + place); });
 }
 
 parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards,

@@ -17,10 +17,6 @@ namespace mailgrad {
 
 namespace {
 
-std::size_t bytes_of_input(const bound_sources::input_binding& input) {
-  return input.what.dims().size() * byte_size(input.what.type().type);
-}
-
 constexpr std::size_t logits_fetch = 0;
 constexpr std::size_t loss_fetch = 1;
 
@@ -119,8 +115,8 @@ placed_model::~placed_model() {
 
 /// The arena has all values that are fetched, at addresses that stay.
 placed_model::gpu_part placed_model::part_on(cuda::gpu_queue& place, std::size_t fetches) {
-  std::size_t inputs = 0, results = 0;
-  for (const auto& input : model_->sources().inputs()) inputs += aligned(bytes_of_input(input));
+  const std::size_t inputs = model_->sources().lay_side_by_side([](const auto&, std::size_t) {});
+  std::size_t results = 0;
   std::vector<fetched_value> values;
   for (std::size_t i = 0; i < fetches; ++i) {
     const std::size_t bytes = model_->code().fetch_bytes(i);
@@ -130,11 +126,7 @@ placed_model::gpu_part placed_model::part_on(cuda::gpu_queue& place, std::size_t
   cuda::runtime::make_current(std::get<cuda_stream>(place.where()).device);
   gpu_part made{place, cuda::pinned_block(inputs), place.allocate(inputs), std::move(values),
                 cuda::pinned_block(results)};
-  const std::byte* on_gpu = made.inputs.on<std::byte>(place.where()).data();
-  for (const auto& input : model_->sources().inputs()) {
-    model_->code().bind(input.what, on_gpu);
-    on_gpu += aligned(bytes_of_input(input));
-  }
+  model_->sources().bind_staged(model_->code(), made.inputs.on<std::byte>(place.where()).data());
   return made;
 }
 
@@ -148,11 +140,7 @@ void placed_model::run_on_gpu(const batch& inputs, const weight_addresses& weigh
   gpu_part& gpu = *gpu_;
   const cuda_stream& s = std::get<cuda_stream>(gpu.place.where());
   cuda::runtime::make_current(s.device);
-  std::byte* staged = gpu.staged.as<std::byte>().data();
-  for (const auto& input : model_->sources().inputs()) {
-    std::memcpy(staged, input.in(inputs), bytes_of_input(input));
-    staged += aligned(bytes_of_input(input));
-  }
+  model_->sources().stage(inputs, gpu.staged.as<std::byte>().data());
   for (const auto& v : model_->sources().variables()) model_->code().bind(v.what, weights.of(v.index));
   cuda::runtime::copy(s.stream, gpu.inputs.on<std::byte>(gpu.place.where()).data(),
                       gpu.staged.as<std::byte>().data(), gpu.staged.bytes());
@@ -211,8 +199,6 @@ tested_model::tested_model(model_function build, model_request request, const pa
                            device place)
     : tested_model(std::move(build), std::move(request), layout, queue_on(place)) {}
 
-tested_model::~tested_model() { finish_for_good(*place_); }
-
 /// From now on these are tested.
 memory& tested_model::own_weights() {
   if (copy_.bytes() == 0)
@@ -244,10 +230,6 @@ shard_range tested_model::range_of(std::uint32_t shard, std::size_t values) cons
   const shard_range range = layout_.shard(shard);
   if (values != range.size()) throw shape_error("weights of a shard", shape{values}, shape{range.size()});
   return range;
-}
-
-void tested_model::use(std::uint32_t shard, std::span<const float> on_host) {
-  copy_from_host(on_host, range_of(shard, on_host.size()).begin);
 }
 
 void tested_model::use(std::uint32_t shard, const snapshot& values) {

@@ -70,12 +70,12 @@ private:
 /// Threads one caller at a time.
 class forward_pass {
 public:
-  /// For batches of `size` samples of the kind of `samples`. `with_loss`: the loss is computed, too. `place`
-  /// outlives the pass.
+  /// For batches of `size` samples of the kind of `samples`. `with_loss`: with the loss. `place` outlives the
+  /// pass.
   forward_pass(const model_function& build, model_request request, const parameter_layout& layout,
                const dataset& samples, std::size_t size, bool with_loss, device_queue& place);
-  /// The logits of these samples, float32[size, outputs], for tokens of each place in their windows; they
-  /// last until the next call.
+  /// The logits of these samples, float32[size, outputs], for tokens of each place in a window, until the
+  /// next call.
   std::span<const float> run(const weight_addresses& weights, const dataset& samples,
                              std::span<const std::uint32_t> which);
   /// Whether the model reads anything of a sample; if not, it answers to all alike.
@@ -96,8 +96,8 @@ private:
 weight_addresses addresses_of(const char* caller, std::span<const float> parameters,
                               const parameter_layout& layout);
 
-/// A model that is tested on one queue as often as its weights change. evaluate(), predict() and write_text()
-/// run it.
+/// A model that is tested on one queue as often as its weights change, by evaluate(), predict() and
+/// write_text().
 ///
 /// On the host it reads the weights where they are. On a GPU it has a copy of them and its programs, which
 /// stay there for the next test, and it waits for the queue: so an actor that uses it has a thread of its
@@ -111,7 +111,7 @@ public:
                std::unique_ptr<device_queue> place = std::make_unique<host_queue>());
   /// On a queue of its own on this device.
   tested_model(model_function build, model_request request, const parameter_layout& layout, device place);
-  ~tested_model();
+  ~tested_model() { finish_for_good(*place_); }
   tested_model(tested_model&&) = delete;
 
   const model_function& build() const noexcept { return build_; }
@@ -121,12 +121,13 @@ public:
   /// Tests these weights from now on, float32[layout.size()], which on the host stay with the caller.
   /// Errors  shape_error, naming `caller`, for another length.
   void use(const char* caller, std::span<const float> parameters);
-  /// The same for the weights of one shard, to be called for each: the queue has a copy of them, which it
-  /// takes from where they are.
+  /// The same for the weights of one shard, to be called for each: the queue copies them.
   /// Errors  std::invalid_argument: there is no such shard; shape_error for another length; device_error:
   ///         they lie on another device.
   void use(std::uint32_t shard, const snapshot& values);
-  void use(std::uint32_t shard, std::span<const float> on_host);
+  void use(std::uint32_t shard, std::span<const float> on_host) {
+    copy_from_host(on_host, range_of(shard, on_host.size()).begin);
+  }
   /// Copies the weights to `to`, float32[layout.size()], on the host.
   /// Errors  std::logic_error: none have been given.
   void copy_weights(std::span<float> to);
@@ -138,8 +139,8 @@ public:
   /// How many samples to compute at once. Few windows of a text fill a GPU, and take less of its memory.
   std::size_t samples_at_once() const noexcept;
 
-  /// Returns what `make` does, which takes memory of the queue. If that lacks, it is called once more without
-  /// the passes that are kept.
+  /// Returns what `make` does, which takes memory of the queue. If that lacks, it is called again without
+  ///         kept passes.
   template <class Make>
   auto with_room(const Make& make) {
     try {

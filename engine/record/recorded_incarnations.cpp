@@ -191,10 +191,6 @@ std::optional<std::uint64_t> recorded_batches::next(rank worker) {
   return what_->batches[r][dealt_[r]++];
 }
 
-bool recorded_batches::is_at_switch(std::size_t r) const {
-  return what_->end.switches[passed_].present[r] == 0 || (takes_part(r) && (at_switch_[r] || gone_[r]));
-}
-
 std::optional<std::uint64_t> recorded_batches::reached_switch() {
   if (!switch_left() || told_ > passed_) return std::nullopt;
   for (std::size_t r = 0; r < gone_.size(); ++r)

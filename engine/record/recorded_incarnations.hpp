@@ -23,8 +23,7 @@ struct recorded_incarnation {
   bool cut = false; ///< it was lost or left early: a shard may lack its joining or its last gradients
 };
 
-/// Who took part in a recorded run: the incarnations of each worker, one after the other. Where nobody was
-/// lost, left early or came late, each worker has one.
+/// Who took part in a recorded run: the incarnations of each worker, one after the other.
 /// Threads  a value like any other.
 class recorded_incarnations {
 public:
@@ -72,8 +71,7 @@ public:
   explicit recorded_batches(std::shared_ptr<const recording> what);
   /// Notes that a later incarnation asks from now on, or the first one of a slot that was empty.
   void begin(rank worker, incarnation_number incarnation);
-  /// Whether the worker must wait until the next switch is complete before it is dealt a batch or told the
-  /// end.
+  /// Whether the worker must wait for the next switch before it is dealt a batch or told the end.
   bool holds(rank worker) const;
   /// The last step that any shard had of the worker before that switch.
   step_number step_before_switch(rank worker) const {
@@ -96,7 +94,9 @@ public:
 
 private:
   bool switch_left() const { return passed_ < what_->end.switches.size(); }
-  bool is_at_switch(std::size_t r) const;
+  bool is_at_switch(std::size_t r) const {
+    return what_->end.switches[passed_].present[r] == 0 || (takes_part(r) && (at_switch_[r] || gone_[r]));
+  }
   bool takes_part(std::size_t r) const;
 
   std::shared_ptr<const recording> what_;

@@ -620,8 +620,6 @@ void recording_writer::sync() {
   if (failure_ == 0 && file_.sync) failure_ = file_.sync();
 }
 
-std::string recording_writer::why_failed() const { return std::generic_category().message(failure_); }
-
 recording_writer::~recording_writer() {
   if (stays_ && !over_ && file_.leave) file_.leave(whole_);
 }

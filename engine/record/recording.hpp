@@ -121,7 +121,7 @@ public:
   /// Whether anything could not be written so far.
   bool failed() const noexcept { return failure_ != 0; }
   /// Why, in the words of the system.
-  std::string why_failed() const;
+  std::string why_failed() const { return std::generic_category().message(failure_); }
   /// Ends a recording that has failed, once. Its whole parts are left to be repeated as those of a killed
   /// run, but only the first of them where the disk would else have less than `room` bytes for others.
   recording_account give_up(std::uint64_t room);

@@ -26,85 +26,7 @@
 
 namespace mailgrad {
 
-/// A model for one batch size, compiled for a queue of a GPU. It has several sets of inputs, each with the
-/// same bytes side by side in pinned memory and on the GPU: while a step reads one set, the batch of the
-/// next step goes to another. Each set has the record of the step that reads it. The rows of its gradients of
-/// tables lie side by side on the GPU, too.
-/// Errors   compile: as bound_model; device_error for lack of memory.
-class gpu_program {
-public:
-  /// `place` outlives the program, and is a queue of the first of the request's devices.
-  /// `rows_there`: gradients have the rows of tables on the GPU.
-  gpu_program(const model_function& build, const model_request& request, const parameter_layout& layout,
-              cuda::gpu_queue& place, std::size_t sets, bool rows_there = false);
-
-  std::size_t sets() const noexcept { return inputs_.size(); }
-  /// The record that a step with this set writes, which others may hold as well.
-  const std::shared_ptr<cuda::step_record>& record_of(std::size_t set) const { return inputs_[set].record; }
-  /// Binds what every step of this program uses.
-  void bind(const float* weights, float* loss, const parameter_layout& layout);
-  /// Writes a batch to the pinned memory of a set, of which no copy is under way.
-  /// Errors  graph_error for a batch of other samples.
-  void stage(std::size_t set, const batch& inputs);
-  /// Queues the copy of a set to the GPU on the queue.
-  void send(std::size_t set);
-  /// Queues it beside the queue, when no step reads this set. Returns an event that passes when it is done.
-  device_event send_beside(std::size_t set, cuda::copy_stream& beside);
-  /// Lets the runs from now on read this set, and write the dense gradient, float32[dense_size], to
-  /// `gradient`.
-  /// Returns what says which memory they use.
-  cuda::kept_graphs::key use(std::size_t set, float* gradient);
-  /// What a step reads of the weights.
-  const weight_reads& reads() const noexcept { return reads_; }
-  /// Where numbers of a batch lie on the GPU once it has come to this set.
-  const std::int32_t* numbers_on_gpu(std::size_t set, const batch_part& part, const batch& of) const {
-    return reinterpret_cast<const std::int32_t*>(part_on_gpu(set, part, of));
-  }
-
-  /// Whether the model has tables.
-  bool has_rows() const noexcept { return !list_.sparse.empty(); }
-  /// Gives a gradient of `out.source` memory for the rows of this program's tables.
-  void prepare(gradient& out) const;
-  /// Queues the copy of these rows to the gradient, behind a step with this set.
-  void fetch_rows(std::size_t set, gradient& out) const;
-
-  program& code() { return model_.code(); }
-  const std::shared_ptr<const coverage>& covered() const { return covered_; }
-
-private:
-  struct input_set {
-    cuda::pinned_block staged;
-    memory on_gpu;
-    std::shared_ptr<cuda::step_record> record; ///< in pinned memory
-  };
-
-  /// Where the rows of one table lie, in bytes: values and row numbers, unless the batch has these on the
-  /// host.
-  struct rows_place {
-    std::size_t values, rows;
-  };
-
-  void place_rows();
-  void prepare_on_host(gradient& out) const;
-  void prepare_on_gpu(gradient& out) const;
-  const std::byte* part_on_gpu(std::size_t set, const batch_part& part, const batch& of) const;
-  std::byte* address_of(std::size_t set) { return inputs_[set].on_gpu.on<std::byte>(queue_.where()).data(); }
-  const std::byte* address_of(std::size_t set) const {
-    return inputs_[set].on_gpu.on<std::byte>(queue_.where()).data();
-  }
-
-  cuda::gpu_queue& queue_;
-  bool rows_there_;
-  training_fetches list_;
-  bound_model model_;
-  weight_reads reads_;
-  std::shared_ptr<const coverage> covered_; ///< by the gradients that are fetched
-  std::vector<input_set> inputs_;
-  std::vector<rows_place> places_; ///< of each gradient of a table
-  memory rows_;                    ///< of all of them, on the GPU
-  device_event
-      zeroed_; ///< of the sets' memory on the GPU, until a copy beside the queue has been told to wait for it
-};
+class gpu_program;
 
 /// A model on a queue of a GPU. A step copies weights and batch to the GPU, runs the model's kernels there
 /// and copies the gradient back; all of it is queued when begin_step() returns, and nothing waits for it. The
@@ -155,7 +77,9 @@ public:
   void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) override;
 
   void use_norms() override { norms_ = true; }
-  double squared_norm(const gradient& g) const override;
+  double squared_norm(const gradient& g) const override {
+    return any_near_ ? squared_norm_ : mailgrad::squared_norm(g);
+  }
   void compare_with(std::shared_ptr<const gradient> stale) override;
   std::optional<double> cosine_to(const gradient& stale, const gradient& fresh) const override;
 
@@ -215,9 +139,7 @@ private:
   void require_shard(std::uint32_t shard, bool values) const;
   void queue_step();
   void fetch_gradient(const float* from);
-  void wait_for_weights();
   void send_weights();
-  const std::int32_t* numbers_of_step(const batch_part& part) const;
   float* place_for_gradient();
   void note_end(const float* gradient);
   void multiply(const float* fresh);
