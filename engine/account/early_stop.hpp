@@ -26,15 +26,14 @@ std::string format_loss(double loss);
 ///
 /// A loss is nonsense above 1000 times the largest of three: that of the first step of the run,
 /// chance_loss(), and 1. The run has diverged if workers tell of nothing else for a while: in 3 notices of
-/// each worker, one after the other, and in 4 steps of each, at least 32 in all. At the end of a run the loss
-/// of the test is compared with the same limit, since no loss of a step may have shown what the last updates
-/// did.
+/// each worker, one after the other, and in 4 steps of each, at least 32 in all. At its end the loss of the
+/// test is compared with the same limit.
 ///
-/// It is silent about healthy runs. A regression may begin at any loss, which is then its measure. A spike
-/// lasts for a few updates and stands in one notice of each worker, or in two where it falls between them,
-/// and those of language models are far below ten times the first loss. A cross-entropy of 1000 times that
-/// of chance gives the right class a probability of exp(-2300) where there are ten, on average. Runs whose
-/// loss swings about and is bounded, such as 200 times that of chance, are not ended: some of them learn.
+/// A regression may begin at any loss, which is then its measure. A spike lasts for a few updates and stands
+/// in one notice of each worker, or in two where it falls between them, and those of language models are far
+/// below ten times the first loss. A cross-entropy of 1000 times that of chance gives the right class a
+/// probability of exp(-2300) where there are ten, on average. A loss that swings about and is bounded, such
+/// as 200 times that of chance, ends no run: some learn.
 /// Source  Wortsman et al., ICLR 2024, arXiv:2309.14322, count a run that diverged by its loss at
 ///         initialisation, and the range test of Smith, WACV 2017, as fastai has it, ends at 4 times the best
 ///         smoothed loss. Differs: both only compare rates, while this rule ends a run unasked, so its limit
@@ -99,8 +98,7 @@ struct judged_tests {
   std::uint64_t steps = 0; ///< trained when the last of them began
   std::uint64_t worse = 0; ///< tests since the one with the lowest loss
   std::optional<double> lowest_loss{};
-  /// Steps that the whole run had trained at the test with the lowest loss, those of workers that do not go
-  /// on included.
+  /// Steps that the whole run had trained at that test, those of workers that do not go on included.
   std::uint64_t lowest_at = 0;
 
   void keep(archive& a);
@@ -113,15 +111,14 @@ enum class counted_tests : std::uint8_t {
   always        ///< all, since the run keeps the weights of the best one
 };
 
-/// Decides when a run has been trained enough: a condition holds, or its tests have not got better for a
-/// while.
+/// Decides when a run has been trained enough: a condition holds, or tests get no better.
 class early_stop {
 public:
   /// Never stops a run.
   early_stop() = default;
   /// `patience` is the number of tests in a row without a lower loss that ends the run; 0: any number may
-  /// pass. `before` are the tests of earlier processes of the run, and `steps_before` the steps of these that
-  /// the tests to come leave out.
+  /// pass. `before` are the tests of earlier processes, and `steps_before` their steps that later tests leave
+  /// out.
   early_stop(std::vector<stop_condition> conditions, std::uint64_t patience, const judged_tests& before = {},
              counted_tests counted = counted_tests::for_patience, std::uint64_t steps_before = 0);
   /// Whether it has to be told of lines and tests.

@@ -50,8 +50,7 @@ std::vector<figure> figures_of(const run_member& m);
 /// Each under its name.
 nlohmann::ordered_json object_of(std::vector<figure> figures);
 
-/// The fields of an object of JSON in a file that may come from anywhere. An error names the file and the
-/// field.
+/// The fields of an object of JSON in a file from anywhere. An error names the file and the field.
 /// Errors  file_error in one line from each member.
 class report_fields {
 public:

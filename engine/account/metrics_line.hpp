@@ -37,16 +37,15 @@ struct metrics_line {
   bool tested() const noexcept { return test_loss || validation_loss; }
 };
 
-/// One JSON object without a line feed. An unknown figure is null; those of a test are there if there was
-/// one.
+/// One JSON object without a line feed. An unknown figure is null, or absent if it is of a test.
 std::string to_json(const metrics_line& x);
 
 /// The names of all columns, and one line of them. Unknown figures are empty. Neither has a line feed.
 std::string metrics_csv_header();
 std::string to_csv(const metrics_line& x);
 
-/// The lines of a run, evenly thinned as they become too many. Lines with a test go last, and the last line
-/// always stays.
+/// The lines of a run, evenly thinned as they become too many. Lines with a test go last; the last line
+/// stays.
 class metrics_curve {
 public:
   static constexpr std::size_t most = 200;

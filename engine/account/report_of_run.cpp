@@ -119,8 +119,7 @@ private:
         some, {}, [](const shard_ledger& l) { return std::pair(!l.counts.balances(), l.counts.lost); });
   }
 
-  /// How many gradients a lost worker produced, as far as any shard knows. Steps count anew in each
-  /// incarnation.
+  /// How many gradients a lost worker produced, as far as any shard knows of its last incarnation.
   std::uint64_t heard_of(std::size_t worker) const {
     std::uint64_t most = 0;
     for (const shard_report& s : outcome_.shards) {
@@ -144,8 +143,7 @@ private:
     return outcome_.lost[worker] && w.produced == 0 ? heard_of(worker) : w.produced;
   }
 
-  /// The part of the ledger that only workers know: the gradients they produced, applied themselves or
-  /// dropped.
+  /// The part of the ledger that only workers know: what they produced, applied themselves or dropped.
   gradient_ledger workers_ledger() const {
     gradient_ledger l;
     for (std::size_t r = 0; r < outcome_.workers.size(); ++r) {
@@ -286,8 +284,7 @@ std::vector<known_cosines> cosines_of(const run_outcome& outcome, std::uint32_t 
   return all;
 }
 
-/// Puts what the shards know of sampled gradients together with what the workers know. Of very many, evenly
-/// spaced ones stay.
+/// What shards and workers know of sampled gradients. Of very many, evenly spaced ones stay.
 std::vector<sampled_figures> sampled_of(const run_outcome& outcome, std::uint32_t ranks) {
   std::vector<std::pair<gradient_number, sampled_figures>> all;
   const std::vector<known_cosines> known_of = cosines_of(outcome, ranks);

@@ -153,8 +153,8 @@ struct audited_ledger {
   std::vector<std::string> contradictions; ///< one line each; empty if every gradient is accounted for
 };
 
-/// Whether a shard died before its report. A user's own parameter actor may leave out accounts, but it always
-/// reports weights.
+/// Whether a shard died before its report. A user's own actor may leave out accounts, but always reports
+/// weights.
 bool is_lost(const shard_report& s);
 
 /// Compares two independent counts of the gradients of a run.
@@ -162,8 +162,7 @@ bool is_lost(const shard_report& s);
 /// Workers count the gradients that they produced. Shards, and under hogwild the shared block, count those
 /// that they took. Every shard has a ledger of its own. The run gets the one that does not balance, if there
 /// is one, otherwise the one that lost most. The ledgers differ only if a worker died between two pushes, or
-/// if a shard is lost, which has lost all. If its ledger is that of a lost shard, it gets `kept` from the
-/// others by the same rule.
+/// a shard is lost, which has lost all. Then `kept` is chosen from the others by the same rule.
 ///
 /// A gradient may be lost with its worker, with a shard, or in a batch that was never complete. Any other
 /// gradient that is missing, or was taken more than once, is a contradiction: the ledger does not balance.
@@ -199,8 +198,7 @@ run_trace trace_of(const run_outcome& outcome, instant started, instant ended);
 /// The weights that the shards reported, float32[size]; nothing if a shard and its part of them are lost.
 std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, const parameter_layout& layout);
 
-/// The mean of the cure's factor over all gradients; none if there was no gradient, or the cure has no
-/// factor.
+/// The mean of the cure's factor over all gradients; none without gradients or a factor.
 std::optional<double> mean_factor(const cure& c, const staleness_histogram& gaps);
 
 /// "shard 0 holds worker 1 after step 17, ..., for 2.1 s"

@@ -45,10 +45,6 @@ void run_meter::add(const staleness_histogram& gaps, const std::optional<shard_c
   if (shard->shard.value == 0) first_shard_ = *shard;
 }
 
-double run_meter::rate() const {
-  return learning_rate(scale_.schedule, scale_.learning_rate, std::max<std::uint64_t>(1, updates_));
-}
-
 /// Samples a second since the last line that is old enough, or since the beginning.
 double run_meter::pace(double now) {
   while (marks_.size() > 1 && now - marks_[1].time_s >= shortest_s) marks_.pop_front();

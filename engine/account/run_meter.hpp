@@ -83,14 +83,15 @@ public:
   /// The line of this moment, `elapsed` after this process began. With it the means of the next line begin.
   metrics_line take(instant elapsed, const std::optional<evaluation_made>& test = {});
   /// The last line, with the exact time, counts, waits and tests of `known`, which the ended run has told. No
-  /// count falls behind that of an earlier line, nor does the time: the run may end before a line of its last
-  /// step is made.
+  /// count falls behind that of an earlier line, nor does the time.
   metrics_line close(const metrics_line& known);
   /// The gaps of the gradients that the last line tells of.
   const staleness_histogram& gaps_of_line() const noexcept { return gaps_of_line_; }
 
 private:
-  double rate() const;
+  double rate() const {
+    return learning_rate(scale_.schedule, scale_.learning_rate, std::max<std::uint64_t>(1, updates_));
+  }
   double pace(double now);
 
   run_scale scale_;

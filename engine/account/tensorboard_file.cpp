@@ -81,8 +81,7 @@ double unix_seconds(calendar_time date) {
   return std::chrono::duration<double>(date.time_since_epoch()).count();
 }
 
-/// Makes an empty file that nobody else has. TensorBoard reads the files of a folder in the order of their
-/// names.
+/// Makes an empty file that nobody else has. TensorBoard reads files in the order of their names.
 fs::path new_file(const std::string& folder, calendar_time date) {
   std::error_code why;
   fs::create_directories(folder, why);

@@ -79,8 +79,7 @@ public:
   /// Writes the event, so that a reader sees it. After a failure nothing more is written.
   void add(const metrics_line& x);
   void add(const gaps_measured& x);
-  /// A text under "policy", at the step of the switch, and how many there were. Its time is that of the last
-  /// line.
+  /// A text under "policy" at the step of the switch, and how many there were, at the time of the last line.
   void add(const policy_switch& x);
   /// A text and two counts under "members", at the step and the time of the last line.
   void add(const members_changed& x);

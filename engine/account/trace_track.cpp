@@ -4,11 +4,6 @@
 
 namespace mailgrad {
 
-trace_track::trace_track(std::string name, std::size_t capacity, instant start)
-    : name_(std::move(name)), end_(start) {
-  events_.reserve(capacity);
-}
-
 void trace_track::work(trace_event e) noexcept {
   e.begin = std::max(e.begin, end_);
   e.end = std::max(e.end, e.begin);
@@ -66,8 +61,6 @@ void tell_from(const trace_track& track, std::size_t first, trace_piece& into) {
   }
 }
 
-void clock_bounds::add(instant sent, instant came) { messages_.push_back({sent, came, {}, came - sent}); }
-
 void clock_bounds::answer(instant answered) {
   if (messages_.empty() || answered < messages_.back().sent) return;
   const instant least = messages_.back().came - answered;
@@ -80,8 +73,7 @@ void clock_bounds::narrow(bounds& by, const bounds& other) {
   if (other.least) by.least = std::max(by.least.value_or(instant::min()), *other.least - drift);
 }
 
-/// Bounds that exclude each other are those of a clock that was set, or that stood still while its machine
-/// slept.
+/// Bounds that exclude each other are those of a clock that was set, or whose machine slept.
 clock_offset clock_bounds::offset_in(const bounds& b) {
   if (!b.least || *b.least > b.most) return {b.most, std::nullopt};
   if (*b.least <= instant{0} && b.most >= instant{0}) return {instant{0}, std::max(-*b.least, b.most)};

@@ -63,13 +63,14 @@ struct trace_event {
   std::string_view word{};
 };
 
-/// The events of one actor, in the order of time and without overlaps. The actor that owns the track records
-/// into it, and sends it with its report. The memory is allocated beforehand; when it is full, later events
-/// are only counted.
+/// The events of one actor, in the order of time and without overlaps. The actor that owns the track sends it
+/// with its report. The memory is allocated beforehand; when it is full, later events are only counted.
 class trace_track {
 public:
   /// Room for `capacity` events; the first begins at `start` or later.
-  trace_track(std::string name, std::size_t capacity, instant start);
+  trace_track(std::string name, std::size_t capacity, instant start) : name_(std::move(name)), end_(start) {
+    events_.reserve(capacity);
+  }
   /// Records work. Its begin moves to the end of the last event if that is later.
   void work(trace_event e) noexcept;
   /// Records a wait from the end of the last event until `end`; nothing if that is not later.
@@ -134,8 +135,8 @@ struct trace_piece {
   bool makes_sense() const;
 };
 
-/// Puts the events of a track from `first` on into a piece, as many as it has. A word for which there is no
-/// room is left out.
+/// Puts the events of a track from `first` on into a piece, as many as it has. A word without room is left
+/// out.
 /// Units   `sent` of the piece is a moment of the clock of the track.
 void tell_from(const trace_track& track, std::size_t first, trace_piece& into);
 
@@ -161,7 +162,7 @@ inline constexpr std::int64_t drifts_one_in = 10'000;
 class clock_bounds {
 public:
   /// Such a message came.
-  void add(instant sent, instant came);
+  void add(instant sent, instant came) { messages_.push_back({sent, came, {}, came - sent}); }
   /// The other process had the answer to the last message at this moment, or to a later one that is not told
   /// here. A moment before it was sent is ignored.
   void answer(instant answered);

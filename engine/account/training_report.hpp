@@ -19,8 +19,8 @@
 
 namespace mailgrad {
 
-/// A process that takes part in a run over processes, or took part: a worker or a parameter host, as the
-/// server knows it.
+/// A process that takes or took part in a run over processes: a worker or a parameter host, as the server
+/// knows it.
 /// Units   times are seconds before now.
 struct run_member {
   enum class state : std::uint8_t {
@@ -201,7 +201,7 @@ struct best_test {
   double loss = 0;
   bool held_out = false;        ///< on samples held out of those for training, not on the test samples
   std::string weights_sha256{}; ///< of the weights, with the gaps between variables
-  /// Why the last weights could not be tested, and so may be better; empty if the test was made, or ended
+  /// Why the last weights, which may be better, could not be tested; empty if the test was made, or ended
   /// early.
   std::string why_last_untested{};
 };
@@ -345,15 +345,15 @@ struct training_report {
 /// One JSON object. Its field names are an interface: tools and papers read them.
 std::string to_json(const training_report& r);
 
-/// The histograms of staleness as lines "shard,worker,gap,count" below a header line; the shard is empty in
-/// hogwild.
+/// The histograms of staleness as lines "shard,worker,gap,count" below a header line; in hogwild without a
+/// shard.
 std::string staleness_csv(const training_report& r);
 
 /// The gaps of one worker, on all shards.
 staleness_histogram staleness_of(const training_report& r, std::uint32_t worker);
 
-/// The weights of a run in progress were tested, on the samples held out for it if there are any, else on the
-/// test samples.
+/// The weights of a run in progress were tested, on the samples held out if there are any, else on the test
+/// samples.
 struct evaluation_made {
   std::uint64_t steps = 0;          ///< trained when the weights were asked for
   double loss = 0;                  ///< mean over the samples

@@ -33,14 +33,13 @@ public:
   static constexpr std::string_view file_name = "best-weights.safetensors";
 
   /// With a folder, they are kept there as well, each time that better ones come. Those before them then stay
-  /// as an earlier_best_file(), as long as a run may go on from a checkpoint that is older than the better
-  /// ones.
+  /// as an earlier_best_file(), as long as a run may go on from an older checkpoint.
   explicit best_weights(std::optional<std::filesystem::path> folder, std::optional<kept_best> before = {});
   /// Keeps those from before in the folder, if they are of another one, or if the file there is damaged. That
   /// is then renamed to best-weights.safetensors.damaged.
   void begin();
-  /// Takes these weights, float32[size of the layout], if they did better than all before. A loss that is no
-  /// number is never better.
+  /// Takes these weights, float32[size of the layout], if they did better than all before. A loss of NaN is
+  /// never better.
   void offer(const evaluation_made& test, std::span<const float> weights);
   /// The best so far; nothing if no test was made.
   std::optional<kept_best> best() const;
@@ -63,8 +62,7 @@ struct tested_history {
   bool has(const evaluation_made& test) const { return test.steps <= steps || test.loss == lowest_loss; }
 };
 
-/// "best-weights-0000000450.safetensors": the best weights of a run until better ones came, of a test after
-/// 450 steps.
+/// "best-weights-0000000450.safetensors": best weights until better ones came, of a test after 450 steps.
 std::filesystem::path earlier_best_file(const std::filesystem::path& folder, std::uint64_t steps);
 /// Those in a folder by their names, with the steps, that of the latest test first.
 numbered_files earlier_best_files(const std::filesystem::path& folder);

@@ -136,8 +136,7 @@ bool remove_abandoned(const std::filesystem::path& folder) {
   return removed;
 }
 
-/// A file that is named, and that a process was setting aside when it ended: a run that goes on from there
-/// would begin in the middle of that.
+/// A file that a process was setting aside when it ended: a run from there would begin in the middle of that.
 void require_present(const std::filesystem::path& file) {
   const std::filesystem::path folder = folder_of(file);
   const std::optional<set_aside> leaves = unfinished(folder);

@@ -63,9 +63,8 @@ private:
 };
 
 /// Files of a folder that go together into a new folder inside it. That takes several moves, so a file in the
-/// folder tells all of them until the last one is on the disk. A process that ends between two moves, however
-/// it ends, leaves a folder of which everybody knows which files are set aside, and whoever goes on there
-/// completes the moves.
+/// folder tells all of them until the last one is on the disk. If a process ends between two moves, everybody
+/// still knows which files are set aside, and whoever goes on there completes the moves.
 /// Threads  one process at a time, which has the folder locked; unfinished() any.
 struct set_aside {
   static constexpr std::string_view file_name = ".mailgrad.set-aside";
@@ -103,8 +102,7 @@ std::string checkpoint_name(std::uint64_t steps);
 /// Files with the number in the name of each.
 using numbered_files = std::vector<std::pair<std::uint64_t, std::filesystem::path>>;
 
-/// The files in a folder whose names are `prefix`, a number and the suffix of a checkpoint, that of the
-/// largest number first.
+/// The files in a folder named `prefix`, a number and the suffix of a checkpoint, the largest number first.
 /// Errors  file_error if the folder cannot be read.
 numbered_files numbered_files_in(const std::filesystem::path& folder, std::string_view prefix);
 

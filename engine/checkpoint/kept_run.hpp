@@ -15,15 +15,13 @@
 
 namespace mailgrad {
 
-// What a checkpoint keeps of a run as a whole. The parts of its workers and shards are written by their
-// owners.
+// What a checkpoint keeps of a run as a whole. Workers and shards write parts of their own.
 
 /// Which run a checkpoint is of, and how far that has come.
 struct checkpoint_card {
   std::uint32_t workers = 0;
   std::uint32_t shards = 0;
-  /// facts_and_names() of the run; only messages use the names. A reader takes the
-  /// facts that it knows.
+  /// facts_and_names() of the run; only messages use the names.
   std::vector<std::pair<std::string, std::string>> facts{};
   std::vector<std::string> words{}; ///< its command line
   /// The options of a server that the run has left, for its way back. They are a part of their own.

@@ -59,16 +59,4 @@ double outage_delay::seconds(std::uint64_t, double begins) {
   return std::min(before + terms_.time + outages * terms_.lasts, longest);
 }
 
-double listed_delay::seconds(std::uint64_t step, double) {
-  return std::min((*seconds_)[(first_ + step - 1) % seconds_->size()], longest);
-}
-
-double slowed_delay::seconds(std::uint64_t step, double begins) {
-  return std::min(factor_ * law_->seconds(step, begins), longest);
-}
-
-double slowed_delay::seconds_on(const batch& inputs, std::uint64_t step, double begins) {
-  return std::min(factor_ * law_->seconds_on(inputs, step, begins), longest);
-}
-
 } // namespace mailgrad

@@ -31,7 +31,8 @@ public:
 };
 
 /// The random numbers of one step of one worker. They depend on the seed, the worker and the step alone. The
-/// distributions are written out, because those of the standard library draw other numbers with each compiler.
+/// distributions are written out, because those of the standard library draw other numbers with each
+/// compiler.
 /// Source  the numbers: Philox (philox.hpp). normal(): Box & Muller, 1958. gamma(): Marsaglia & Tsang, "A
 ///         simple method for generating gamma variables", 2000.
 class step_draws {
@@ -89,7 +90,9 @@ public:
   listed_delay(std::shared_ptr<const std::vector<double>> seconds, std::size_t first)
       : seconds_(std::move(seconds)), first_(first) {}
 
-  double seconds(std::uint64_t step, double begins) override;
+  double seconds(std::uint64_t step, double) override {
+    return std::min((*seconds_)[(first_ + step - 1) % seconds_->size()], longest);
+  }
 
 private:
   std::shared_ptr<const std::vector<double>> seconds_;
@@ -101,8 +104,12 @@ class slowed_delay final : public delay_law {
 public:
   slowed_delay(std::unique_ptr<delay_law> law, double factor) : law_(std::move(law)), factor_(factor) {}
 
-  double seconds(std::uint64_t step, double begins) override;
-  double seconds_on(const batch& inputs, std::uint64_t step, double begins) override;
+  double seconds(std::uint64_t step, double begins) override {
+    return std::min(factor_ * law_->seconds(step, begins), longest);
+  }
+  double seconds_on(const batch& inputs, std::uint64_t step, double begins) override {
+    return std::min(factor_ * law_->seconds_on(inputs, step, begins), longest);
+  }
 
 private:
   std::unique_ptr<delay_law> law_;

@@ -126,8 +126,7 @@ double worker_formula::of(std::uint32_t worker, std::uint32_t workers) const {
 
 namespace {
 
-/// A law whose steps are drawn independently: base + scale * draw. `Shape` maps the random numbers of a step to
-/// a draw.
+/// A law whose steps are drawn independently: base + scale * draw. `Shape` makes the draw.
 template <class Shape>
 class drawn_delay final : public delay_law {
 public:
@@ -266,8 +265,8 @@ private:
 };
 
 /// The durations of steps that a file lists, by worker. A line has three numbers: a time in seconds since the
-/// run began, the rank of a worker from 0, and the seconds of its steps from then on. The first line may name
-/// the columns: "t,worker,duration".
+/// run began, the rank of a worker from 0, and the seconds of its steps from then on. The first line may be
+/// "t,worker,duration".
 /// Errors  file_error, with the line: it has no three such numbers; the time is before that of the line
 ///         above; there is no such worker; a duration is negative or longer than delay_law::longest; a worker
 ///         has no line at all.

@@ -15,8 +15,8 @@ namespace mailgrad {
 
 /// An amount that each worker has its own of: "2", "sqrt(i)", "i^2", "1+4*i".
 ///
-/// It may have numbers, i (the number of the worker, from 1), n (how many workers there are), + - * / ^,
-/// parentheses and sqrt().
+/// It may have numbers, i (the number of the worker, from 1), n (of all workers), + - * / ^, parentheses and
+/// sqrt().
 class worker_formula {
 public:
   /// Errors  std::invalid_argument in one line: the text is no formula.

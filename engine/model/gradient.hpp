@@ -18,8 +18,8 @@ namespace mailgrad {
 /// The ranges of the dense part of the weights for which a gradient has values, ascending and not adjacent.
 using coverage = std::vector<shard_range>;
 
-/// The coverage of these variables, given by index; those with sparse gradients cover nothing. Null if they
-/// cover all of the dense part.
+/// The coverage of these variables, given by index; those with sparse gradients cover nothing. Null: all of
+/// the dense part.
 std::shared_ptr<const coverage> coverage_of(const parameter_layout& layout,
                                             std::span<const std::size_t> variables);
 
@@ -91,8 +91,8 @@ struct dense_addend {
   std::shared_ptr<const coverage> covered{}; ///< the valid ranges of `values`; null: all of it
 };
 
-/// The gradient of a whole model on one mini-batch, laid out like its weights. All shards read their parts of
-/// it in place.
+/// The gradient of a whole model on one mini-batch, laid out like its weights. Shards read their parts in
+/// place.
 ///
 /// A worker whose graph lacks a variable has no gradient of it, which differs from a gradient of zero.
 /// `covered` tells for which ranges there is a gradient; the values elsewhere are zero.
@@ -133,8 +133,7 @@ std::vector<float> whole_dense(const gradient& g);
 /// The square of the global norm of a gradient without addends, as sum_of_squares() adds it up.
 double squared_norm(const gradient& g);
 
-/// A gradient with memory for all variables without a sparse gradient. The memory is a block of `blocks`;
-/// null: of this process.
+/// A gradient with memory for its dense part, a block of `blocks`; null: of this process.
 std::shared_ptr<gradient> make_gradient(const parameter_layout& layout, const block_source& blocks = {});
 
 /// Joins the rows of one table from all gradients of an update into one list, because a rule with state must

@@ -39,8 +39,7 @@ public:
   /// What a program of `g` with these sources reads.
   weight_reads(const graph& g, const program& code, const bound_sources& sources,
                const parameter_layout& layout);
-  /// The ranges of the flat vector that may be read whole, ascending: the dense part, if any of it is read,
-  /// and tables.
+  /// The ranges that may be read whole, ascending: the dense part, if any of it is read, and tables.
   const std::vector<shard_range>& whole() const noexcept { return whole_; }
   /// The parts of tables in a shard that are read by rows.
   const std::vector<table_part>& tables(std::uint32_t shard) const { return tables_[shard]; }

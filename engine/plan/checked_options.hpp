@@ -68,8 +68,7 @@ void require_dense_if_needed(const training_options& o, const cure_spec& cure,
 void require_parameter_place(const training_options& o, const std::vector<scheduled_policy>& policies,
                              const parameter_layout& layout);
 
-/// Refuses a rule that looks at whole variables for a model with tables that it has no form for, and words
-/// for variables that there are not.
+/// Refuses a rule of whole variables that has no form for the tables of the model, and words for no variable.
 /// Errors  std::invalid_argument in one line that names the rule, and the table or the word.
 void require_whole_variables_fit(const training_options& o, const parameter_layout& layout);
 

@@ -34,8 +34,7 @@ struct named_plugin {
 class known_plugins {
 public:
   /// Loads a plug-in with a rule, a policy or a cure, or several of them.
-  /// Errors  std::invalid_argument in one line: no such file, no library, no plug-in, another version of an
-  ///         interface.
+  /// Errors  std::invalid_argument in one line: no file, library or plug-in, or another version.
   void load(const std::string& file);
   /// A rule that is compiled into the program. It is known by the name in its table.
   void add(custom_rule rule) { rules_.push_back({"", std::move(rule)}); }

@@ -249,8 +249,8 @@ void require_workers_may_differ(const run_plan& plan, const checkpoint_card& car
   if (plan.options.replay) refuse(plan, numbers);
 }
 
-/// Under hogwild alone the weights are in a block of the host, or in shards on a GPU. In the other place no
-/// worker can go on where it was.
+/// Under hogwild alone the weights are in a block of the host, or in shards on a GPU. In the other place all
+/// begin anew.
 void bring_to_other_place(run_plan& plan, resumed_run& resumed) {
   if (!plan.shares_block() || resumed.from->has("shard 0") == plan.has_shards()) return;
   resumed.same_workers = false;

@@ -15,21 +15,18 @@
 namespace mailgrad {
 
 /// What the run of a checkpoint had recorded before that, for one that goes on from there and records into
-/// `path`. It is looked for where that run recorded, and at `path`, under all names that a run that was
-/// killed can have left.
-/// Errors  recording_error in one line: that run was not recorded, a worker of it was lost, or no file has
-///         all of it.
+/// `path`. It is looked for where that run recorded, and at `path`, under all names that a killed run can
+/// leave.
+/// Errors  recording_error in one line: it was not recorded, a worker was lost, or no file has all.
 std::shared_ptr<const recording> recorded_before(const checkpoint& from, const std::string& path);
 
 /// Names the plug-ins of a checkpoint by the paths of this run, whose facts are `here`: it may go on in
 /// another folder than it began in. Two paths are taken for one plug-in if their last parts are the same; of
-/// several such, those with the same SHA-256. Each is taken once. The SHA-256 of all are compared afterwards,
-/// as facts are.
+/// several such, those with the same SHA-256. Each is taken once. All SHA-256 are compared afterwards.
 void name_plugins_as_here(const run_facts& here, checkpoint_card& card, kept_schedule& schedule);
 
 /// Requires a run whose state can be kept, if its options ask for checkpoints.
-/// Errors  std::invalid_argument: a parameter actor of the user's, or a policy or cure of the user's
-///         that cannot be kept.
+/// Errors  std::invalid_argument: a parameter actor, policy or cure of the user's that cannot be kept.
 void require_keepable(const run_plan& plan);
 
 /// What the checkpoints of this run tell of it.
@@ -45,14 +42,12 @@ bool has_nothing_left(const run_plan& plan);
 
 /// Changes a plan into that of a run that goes on from `options.resume`. Under hogwild alone the weights may
 /// have lain on a GPU and go on on the host, or the other way round; all workers then begin anew. If no step
-/// is left to train, the run has neither a folder for checkpoints nor a recording, unless that is to be
-/// completed.
+/// is left to train, the run writes neither checkpoints nor a recording, unless that is to be completed.
 /// Errors  std::invalid_argument in one line: the checkpoint is of another run, with all that differs, or of
 ///         another number of workers where the run cannot go on with these; archive_error: it lacks a part.
 void plan_resume(run_plan& plan);
 
-/// Completes the plan of a run whose workers are of other processes by what each of them computes on, as all
-/// have told before the run begins.
+/// Completes the plan of a run whose workers are of other processes by what each of them computes on.
 /// Errors  recording_error in one line: the recording that is replayed, or that goes on, is of workers that
 ///         computed on something else.
 void take_computers(run_plan& plan, std::vector<worker_computer> told);

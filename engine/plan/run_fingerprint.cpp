@@ -342,8 +342,7 @@ struct fact_source {
   const training_options& o;
 };
 
-/// A fact that every run tells, and the option of the tool that decides on it, which a reader gives who wants
-/// it as it was; null: none does.
+/// A fact that every run tells, and the option of the tool that decides on it; null: none does.
 struct fact_row {
   std::string_view fact;
   const char* option;

@@ -64,8 +64,7 @@ void begin_with(run_plan& plan, const saved_weights* start) {
   plan.first_weights = std::make_shared<const std::vector<float>>(std::move(found.parameters));
 }
 
-/// Between variables if the optimiser of the shards, the cure or the user's parameter actor looks at whole
-/// ones.
+/// Between variables if the shards' optimiser, the cure or the user's parameter actor looks at whole ones.
 shard_cuts cuts_for(const run_plan& plan) {
   const auto& actor = plan.options.parameter_actor;
   const bool whole = plan.cure.traits().sees_variables || sees_whole_variables(plan.shard_rule) ||
@@ -126,8 +125,7 @@ std::string format_kept(const training_report& r) {
                      written ? r.checkpoints->steps : r.resumed->steps);
 }
 
-/// How many gradients so many steps make at most. Of local steps each worker pushes what is left over at the
-/// end as a gradient of its own.
+/// How many gradients so many steps make at most. Each worker pushes what is left of local steps at the end.
 std::uint64_t most_gradients(std::uint64_t steps, const run_plan& plan) {
   const std::uint64_t each = plan.options.local_steps;
   if (each <= 1) return steps;

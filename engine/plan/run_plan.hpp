@@ -47,8 +47,8 @@ struct resumed_run {
   /// The part of a worker or a shard, for its actor; null: it begins anew.
   std::shared_ptr<saved_fields> worker(std::uint32_t rank) const;
   std::shared_ptr<saved_fields> shard(std::uint32_t index) const;
-  /// The books of the workers, by rank; empty ones if other workers begin anew, and of a worker of which
-  /// nobody knows all that it did.
+  /// The books of the workers, by rank; empty ones of workers that begin anew, or if nobody knows all they
+  /// did.
   std::vector<worker_report> books() const;
   /// By rank: an incarnation of the worker was lost. Empty if other workers begin anew.
   std::vector<bool> lost() const;
@@ -95,8 +95,8 @@ struct run_plan {
   std::uint32_t workers() const;            ///< with which the run begins
   std::uint32_t slots() const;              ///< the most that may take part, those that join later included
   std::uint32_t devices_per_worker() const; ///< several if its model spans them
-  /// Whether workers may join while the run goes on. In hogwild and with parameter actors of the user's own,
-  /// no actor could tell what a lost worker had done. In a replay they join if they did so when it was
+  /// Whether workers may join while the run goes on. Not in hogwild or with parameter actors of the user's
+  /// own, where nobody could tell what a lost worker had done. In a replay they join if they did when it was
   /// recorded.
   bool is_elastic() const;
   /// Whether the run keeps a checkpoint of its end, from which it can be made longer. No replay is.
@@ -122,8 +122,7 @@ struct run_plan {
   model_request request_of(std::uint32_t worker) const;
 };
 
-/// Makes all decisions of a run before any actor is spawned. It does not check that this machine has the
-/// devices; require_here() does.
+/// Makes all decisions of a run before any actor is spawned. require_here() checks for the devices.
 /// Errors  std::invalid_argument: an option is wrong, there is no model or no data, or the test samples are
 ///         unlike those for training; graph_error: the model does not fit the data.
 run_plan plan_run(model_function model, std::shared_ptr<const data_split> data, training_options options);
@@ -139,14 +138,12 @@ void require_recordable(const run_plan& plan);
 /// Everything that determines this run, as facts_of() has it, and the names of its model and data.
 run_facts facts_and_names(const run_plan& plan);
 
-/// Changes a plan into that of a replay of `options.replay`. Of the recording of a killed run, only the part
-/// that can be repeated is kept.
-/// Errors  recording_error: the recording is of another run, or cannot be repeated; those of
-///         require_recordable().
+/// Changes a plan into that of a replay of `options.replay`. Of that of a killed run, the part that can be
+/// repeated stays.
+/// Errors  recording_error: it is of another run, or cannot be repeated; those of require_recordable().
 void plan_replay(run_plan& plan);
 
-// How large the messages of a run over processes are at most. A peer that announces more is broken, and no
-// memory is taken for it.
+// How large the messages of a run over processes are at most. A peer that announces more is broken.
 
 /// The bytes that a rule keeps besides a few floats for each weight, for all variables of a model.
 std::uint64_t bytes_of_matrices(const optimizer_options& rule, const parameter_layout& layout);

@@ -14,8 +14,7 @@
 
 namespace mailgrad {
 
-/// The first weight that is no finite number, in words: "weight 12 of 'hidden.weights' on shard 0 is nan".
-/// None if all weights are finite.
+/// The first weight that is not finite, if there is one: "weight 12 of 'hidden.weights' on shard 0 is nan".
 /// Shapes  weights: float32[layout.size()].
 /// Errors  shape_error if there are more or fewer.
 std::optional<std::string> format_not_finite(const parameter_layout& layout, std::span<const float> weights);

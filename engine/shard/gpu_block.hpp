@@ -22,8 +22,7 @@ namespace mailgrad {
 /// what workers have queued until then.
 ///
 /// The mutex guards copies of a few handles, and nobody who has it waits for anything else. No single owner
-/// could answer in its place, since a shard asks while workers write. An atomic std::shared_ptr locks as
-/// well.
+/// could answer in its place, since a shard asks while workers write.
 /// Threads any member, any thread.
 class gpu_block {
 public:

@@ -30,17 +30,15 @@ void require_one_sum(std::span<const gradient_header> of_update);
 /// each worker sends one, the order of arrival does not change the bits. A policy that says whom it awaits
 /// first lets those before it have their places in the sum. Where one of these is of a worker that shares
 /// credit with others, all up to it are added up and released as soon as there are two, which changes no bit
-/// either: one alone is not rounded before the update. Somebody who joins after that, with a lower rank, is
-/// added behind them.
+/// either. A lower rank that joins after that is added behind them.
 class gradient_batch {
 public:
   /// Turns a gradient into a contribution to an update, with the cure. It is called once for each gradient.
   using counting = std::function<contribution(const waiting_gradient& g)>;
-  /// The factor on each gradient of a worker, beside that on the whole sum. It must be 1 for those that have
-  /// places.
+  /// The factor on each gradient of a worker, beside that on the whole sum; 1 for those that have places.
   using sharing = std::function<float(rank)>;
-  /// Takes the contributions of an update, one call for each gradient. `what` is null for a gradient that is
-  /// part of a sum in another call.
+  /// Takes the contributions of an update, one call for each gradient. `what` is null if another call has it
+  /// in its sum.
   using taking = std::function<void(const gradient_header& x, const contribution* what)>;
 
   gradient_batch(std::shared_ptr<shard> weights, std::uint32_t workers);
@@ -54,8 +52,7 @@ public:
   std::size_t workers() const noexcept { return ranks_.size(); }
 
   void add(waiting_gradient g, const counting& count);
-  /// The batch gets nothing more of ranks below `next`, for whom it waits: what it has of them gets the next
-  /// places in the sum.
+  /// The batch gets nothing more of ranks below `next`: what it has of them gets the next places in the sum.
   void give_places(rank next, const counting& count);
   /// Lets the credit go of gradients that are added up, or will be with their batch alone. Until then it is
   /// held, so that whoever gives credit can first be told whom the policy awaits now.

@@ -95,8 +95,8 @@ public:
   bool has_greeted(rank worker, incarnation_number incarnation) const {
     return workers_[worker.value].greeted == incarnation;
   }
-  /// Whether this incarnation was lost or left early in the recorded run. Then nobody may wait for what the
-  /// recording lacks of it.
+  /// Whether it was lost or left early in the recorded run, so that nobody may wait for what lacks of it
+  /// there.
   bool was_cut(rank worker, incarnation_number incarnation) const {
     return worker.value < cut_.size() && std::ranges::count(cut_[worker.value], incarnation) > 0;
   }
@@ -112,8 +112,7 @@ public:
       if (r.gradient) take(*r.gradient);
   }
 
-  /// Writes or reads how far a recording has been taken. Other orders are given while a run goes on. The
-  /// gradients that wait are not kept.
+  /// Writes or reads how far a recording has been taken. The gradients that wait are not kept.
   /// Errors  archive_error: the recording is shorter, or of other workers.
   void keep(archive& a);
 

@@ -35,8 +35,7 @@ block read_part(archive& a, std::string_view name, const shard_range& part) {
   return whole;
 }
 
-/// A gradient on a GPU goes back to its worker when nobody holds it any more, so the shard holds it until it
-/// has been copied.
+/// The shard holds a gradient on a GPU until it has been copied, since then it goes back to its worker.
 void write_dense(archive& a, const std::shared_ptr<const gradient>& of, shard& at) {
   device_queue& l = *at.at();
   const shard_range part = at.dense_range();

@@ -23,8 +23,8 @@ struct waiting_gradient {
 /// that goes on. Neither are its times, which a shard has counted when the gradient arrived.
 void keep_header(archive& a, gradient_header& x);
 
-/// Writes or reads a gradient as `at` needs it: of the dense part, the range of this shard. The gradient is
-/// held and not copied.
+/// Writes or reads a gradient as `at` needs it: of the dense part, the range of this shard. It is held, not
+/// copied.
 /// Errors  archive_error: other lengths than the shard has.
 void keep_gradient(archive& a, waiting_gradient& g, shard& at);
 

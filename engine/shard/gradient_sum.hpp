@@ -15,14 +15,13 @@
 namespace mailgrad {
 
 /// The sum of the parts that a shard takes of several gradients, in the memory of one gradient. Of a table it
-/// holds only the rows that occur.
+/// has the rows that occur.
 ///
 /// shard::add_to() selects the parts of its shard.
 /// Threads one caller at a time; no call of add() while result() is in use.
 class gradient_sum {
 public:
-  /// `at` is the device queue of the shard, and `dense_size` the number of its floats that get dense
-  /// gradients.
+  /// `at` is the queue of the shard, and `dense_size` the number of its floats with dense gradients.
   gradient_sum(std::shared_ptr<device_queue> at, std::size_t dense_size);
   /// Empties the sum, but keeps its memory.
   void clear();

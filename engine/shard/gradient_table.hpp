@@ -15,10 +15,9 @@ namespace mailgrad {
 /// The gradients that a shard keeps for all updates of a round, and beside them those of the next round.
 ///
 /// A gradient is added to the sum of its worker at once, and released. So each of the two takes the memory of
-/// one gradient for each worker that has sent any. A gradient counts at the first update that it is part of,
-/// for which its header waits.
-/// Source  Maranjyan & Richtarik, Ringleader ASGD, ICLR 2026, arXiv:2509.22860: the tables (G, b) and (G+,
-///         b+).
+/// one gradient for each worker that has sent any. A gradient counts at its first update, for which its
+/// header waits.
+/// Source  Maranjyan & Richtarik, Ringleader ASGD, ICLR 2026, arXiv:2509.22860: tables (G, b) and (G+, b+).
 class gradient_table {
 public:
   gradient_table(std::shared_ptr<shard> weights, std::uint32_t workers);

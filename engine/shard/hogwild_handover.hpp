@@ -10,8 +10,8 @@
 
 namespace mailgrad {
 
-/// Hands the weights of a shard to the block that hogwild's workers write to, and takes them back. Both
-/// happen while no worker computes.
+/// Hands the weights of a shard to the block that hogwild's workers write to, and takes them back. No worker
+/// computes then.
 class hogwild_handover {
 public:
   /// `on_gpu`: the block is there, and the store only counts; null: the store is the block.

@@ -7,8 +7,8 @@
 
 namespace mailgrad {
 
-/// One event at a shard: a gradient that it judged, a batch that was closed, or a change of the workers or of
-/// the policy.
+/// One event at a shard: a gradient that it judged, a batch that was closed, or a change of workers or
+/// policy.
 ///
 /// While the policy needs all shards to judge alike, the first shard sends its entries to every other one.
 /// Each shard sends them to the recorder. In a replay, every shard gets them from the recording.
@@ -53,8 +53,7 @@ struct recorded_deal {
   friend bool operator==(const recorded_deal&, const recorded_deal&) = default;
 };
 
-/// What an order has for one worker: which of its incarnations join, and up to which step it has entries for
-/// their gradients.
+/// What an order has for one worker: which incarnations join, and up to which step it has their gradients.
 /// Threads  a value like any other.
 class entries_of_worker {
 public:

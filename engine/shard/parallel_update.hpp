@@ -27,8 +27,7 @@ struct contribution {
 /// not depend on the thread that computes it.
 ///
 /// The parts are divided into chunks, one for each thread that may help. A thread begins with the chunk of
-/// its processor, whose cache most likely holds the weights of that chunk from the update before. It then
-/// helps in the other chunks.
+/// its processor, whose cache most likely holds those weights from the update before.
 /// Threads any number of threads may call compute_part() once the shard has begun the update; after the end
 ///         of the update it finds nothing to compute. All other members are for the shard alone.
 class parallel_update {

@@ -29,8 +29,7 @@ public:
   void note(std::size_t first, std::size_t width) { newest().push_back({first, width}); }
 
   /// Copies the rows that were written since `version` from `from`, which holds the latest version of the
-  /// tables, to `to`, which holds `version`. Returns false, and copies nothing, if the log does not reach
-  /// back that far.
+  /// tables, to `to`, which holds `version`. False: the log does not reach back so far.
   bool catch_up(std::uint64_t version, std::span<const float> from, std::span<float> to) const;
 
 private:
@@ -58,8 +57,7 @@ public:
   explicit gpu_row_log(std::shared_ptr<device_queue> at);
   /// Whether it lists so many rows of a table of so many floats; else the whole table may have changed.
   static bool lists_rows(std::size_t named, std::size_t floats) noexcept;
-  /// Takes the memory for the entry of the update that makes `version`, whose lists have so many rows at
-  /// most.
+  /// Takes memory for the update that makes `version`, whose lists have so many rows at most.
   void take_buffer(std::uint64_t version, std::size_t rows) {
     updates_[version % depth].numbers.of(rows * sizeof(std::int32_t));
   }

@@ -61,8 +61,6 @@ shard::shard(const parameter_layout& layout, std::uint32_t index, std::span<cons
                          [&](const table_piece& t) { return t.shard == index_; });
 }
 
-shard::~shard() { finish(); }
-
 void shard::finish() noexcept {
   if (at_) finish_for_good(*at_); // else its state has moved
 }
@@ -205,10 +203,6 @@ std::span<const float> shard::state(std::string_view name) const {
   for (const optimizer_state& s : optimizer_->state())
     if (s.name == name && s.values.size() == range_.size()) return s.values.first(dense_size_);
   return {};
-}
-
-void shard::save(hogwild_store& store) const {
-  store.store(range_.begin, snapshot().on_host().first(range_.size()));
 }
 
 void shard::load(const hogwild_store& store, std::uint64_t updates) {
@@ -373,8 +367,8 @@ void shard::update(std::span<const contribution> gradients, double rate, float s
   end_update(*alone_);
 }
 
-/// Throws if a gradient of `floats` does not reach the end of the shard's dense part, which begins at float
-/// `first` of it.
+/// Throws if a gradient of `floats` does not reach the end of the dense part, which begins at its float
+/// `first`.
 void shard::require_dense(std::size_t floats, std::size_t first) const {
   const std::size_t needed = dense_size_ == 0 ? 0 : first + dense_size_;
   if (floats < needed)

@@ -24,13 +24,11 @@
 
 namespace mailgrad {
 
-/// One shard of a model: its weights as immutable versions, and the optimiser that makes each version from
-/// the one before.
+/// One shard of a model: its weights as immutable versions, and the optimiser that makes the next one.
 ///
 /// An update writes in place if there is no snapshot of the weights, and otherwise into a spare block. The
 /// dense part costs the same memory traffic either way. Of a sparse table, a spare block needs only the rows
-/// that were written since it was the latest (row_log, and gpu_row_log on a GPU). The first time it needs
-/// the whole table.
+/// that were written since it was the latest (row_log, gpu_row_log).
 ///
 /// A shard owns the device queue of its updates. On a GPU they run later, in the order in which they were
 /// queued, and the shard holds the memory that they read until they have run. Versions count the updates that
@@ -50,7 +48,7 @@ public:
 
   shard(shard&&) noexcept = default;
   /// Waits for the work that is queued.
-  ~shard();
+  ~shard() { finish(); }
 
   shard_index index() const noexcept { return {index_}; }
   /// The updates of these weights so far, including those that workers made in the shared block of hogwild.
@@ -58,11 +56,9 @@ public:
   /// The updates that this shard made itself.
   std::uint64_t updates() const noexcept { return updates_; }
   mailgrad::snapshot snapshot() const { return mailgrad::snapshot(current_, written_); }
-  /// The same values, to be read on the host when the event has passed. They are copied only if they lie on a
-  /// GPU.
+  /// The same values on the host, when the event has passed. They are copied only from a GPU.
   mailgrad::snapshot host_snapshot() { return on_host(snapshot()); }
-  /// The same where memory for copies that nobody waits for is lacking: it waits for the device queue. An
-  /// actor calls it only where it ends.
+  /// The same, but it waits for the queue, where memory for other copies is lacking and an actor ends.
   mailgrad::snapshot host_snapshot_at_end();
   /// What load() would copy to the GPU, in the same way. The version grows; the weights here stay.
   mailgrad::snapshot host_snapshot_at_end(const gpu_block& block, std::uint64_t updates);
@@ -100,14 +96,13 @@ public:
   /// Source  Barkai, Hakimi & Schuster, "Gap Aware Mitigation of Gradient Staleness", ICLR 2020.
   /// Errors  device_error: the weights lie on a GPU.
   double distance_to(const mailgrad::snapshot& older) const;
-  /// What distance_to() makes of it, float64[1] on the host: it may be read when an event has passed that was
-  /// recorded after this call.
+  /// What distance_to() makes of it, float64[1] on the host, which an event recorded after this call tells
+  /// of.
   std::shared_ptr<const memory> measure_distance(const mailgrad::snapshot& older);
   double distance_of(const memory& measured) const;
   /// Lets what is queued from now on read a gradient that a GPU may still compute.
   void wait_for(const gradient& g) { at_->wait_for(g.ready); }
-  /// Adds the part of `what` that belongs to this shard to `sum`, scaled. The shard holds `what` until the
-  /// device queue has read it.
+  /// Adds the shard's part of `what` to `sum`, scaled. The shard holds `what` until the queue has read it.
   void add_to(gradient_sum& sum, const contribution& what);
   /// Holds `read` until the device queue has done the work queued so far, which reads it.
   void hold(std::shared_ptr<const void> read);
@@ -128,7 +123,9 @@ public:
   bool divides() const noexcept { return dense_size_ > parallel_update::part_size && threads_help(); }
   /// Copies the weights to their place in the block of the whole model, and back. No worker may write to the
   /// block meanwhile. load() adds `updates` to the version.
-  void save(hogwild_store& store) const;
+  void save(hogwild_store& store) const {
+    store.store(range_.begin, snapshot().on_host().first(range_.size()));
+  }
   void load(const hogwild_store& store, std::uint64_t updates);
   /// The same with its piece of a block on the GPU. Only load() may be called while workers still write; it
   /// then has what they had queued before.
@@ -142,8 +139,7 @@ public:
   void keep(archive& a);
   /// Writes a snapshot of this shard in the same way. restored() reads it.
   void keep(archive& a, std::string_view name, const mailgrad::snapshot& values);
-  /// A snapshot of values that were kept: float32[range of the shard]. Its memory goes back when nobody holds
-  /// it.
+  /// A snapshot of values that were kept: float32[range of the shard], in memory of its own.
   /// Errors  archive_error for another length.
   mailgrad::snapshot restored(const archived_array& values);
   /// The part of the model's flat vector that gets dense gradients and lies in this shard.
@@ -191,8 +187,7 @@ private:
   object_pool<gradient> brought_; ///< copies of gradients that lie on the host
   std::shared_ptr<memory> current_;
   device_event written_; ///< passes when the update that made `current_` is done
-  /// Taken before an update queues anything, and let go of for the event of its end, which then needs no
-  /// memory.
+  /// Taken before an update queues anything, so that the event of its end needs no memory.
   device_event spare_event_;
   version_number version_;
   std::uint64_t updates_ = 0;

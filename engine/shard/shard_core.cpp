@@ -19,8 +19,7 @@ std::unique_ptr<policy> policy_of(const policy_spec& chosen) {
   return std::make_unique<async_policy>();
 }
 
-/// The first shard judges no second gradient of a worker before the others have answered the first, so it is
-/// never far ahead of them.
+/// The first shard judges no second gradient of a worker before the others have answered the first.
 void require_near(std::size_t entries, std::uint32_t workers) {
   const std::size_t most = 1024 + std::size_t{64} * workers;
   if (entries > most)
@@ -74,8 +73,7 @@ void shard_core::resume(const shard_core_options& from) {
   }
 }
 
-/// A worker that had left comes from the beginning of the resumed run, so a barrier waits for it. In a replay
-/// the order says when it comes.
+/// A worker that had left comes back at the beginning of a resumed run, so a barrier waits for it.
 void shard_core::count_in(rank worker) {
   if (worker.value >= first_workers_ || order_.replays() || workers_[worker].in_policy) return;
   workers_[worker].in_policy = true;
@@ -89,8 +87,7 @@ void shard_core::begin() {
 
 // -- workers come and go ---------------------------------------------------------------------------------
 
-/// An incarnation whose end is not known yet leaves when the next one joins. The first one of a resumed run
-/// is who took part when it was kept.
+/// The first incarnation of a resumed run is who took part when it was kept.
 std::optional<incarnation_number> shard_core::replaced_by(rank worker, incarnation_number incarnation) const {
   if (worker.value >= workers_.count()) return std::nullopt;
   const worker_slot& now = workers()[worker.value];
@@ -107,8 +104,7 @@ bool shard_core::give_slot(rank worker, incarnation_number incarnation) {
   return true;
 }
 
-/// A worker of the run that this one resumes goes on where it was: with the answer that it had, or has got
-/// since, or waiting for one.
+/// A worker of the resumed run goes on where it was: with the answer that it had, or waiting for one.
 void shard_core::join(rank worker) {
   worker_slot& newcomer = workers_[worker];
   newcomer.heard_at = time_->now();
@@ -206,8 +202,7 @@ void shard_core::refuse(const gradient_header& x) {
   port_.refuse(worker, x.id.step);
 }
 
-/// A switch lets no gradient of another epoch through. If one comes nevertheless, it is not judged, since it
-/// was computed under another policy.
+/// If a gradient of another epoch comes nevertheless, it is not judged: it was computed under another policy.
 void shard_core::drop_stray(const gradient_header& x) {
   workers_.discard_unjudged(x.id.worker, updates_.gap_of(x), "other epoch");
   timeline_.moment(trace_kind::discard, x, "other epoch");
@@ -268,10 +263,6 @@ void shard_core::take(const gradient_order::ready& ready) {
   }
 }
 
-decision shard_core::judge(const order_entry& entry) {
-  return machine_.judge(entry, {version().value - entry.gap});
-}
-
 /// `arrived` is the time by which the gradient is judged, from the shard whose order is followed.
 void shard_core::take_gradient(const push_gradient& x, std::int64_t arrived) {
   const gradient_header& g = x.header;
@@ -326,8 +317,7 @@ void shard_core::give_places() {
 }
 
 /// The first shard got a gradient that was lost on the way to this one. Its place in the batch stays empty,
-/// so that the versions of all shards stay equal. In a replay that is ended early, an empty batch makes no
-/// version.
+/// so that the versions of all shards stay equal.
 void shard_core::take_lost(const order_entry& entry) {
   if (!order_.replays()) {
     order_.announce({order_entry::kind::missed, entry.worker, entry.step, entry.gap, entry.arrived});
@@ -371,11 +361,6 @@ void shard_core::take_closed(const order_entry& entry) {
   release();
 }
 
-/// The first shard says for all that follow it when a batch is closed, and a recording for those of a replay.
-std::optional<std::int64_t> shard_core::closes_at() const {
-  return order_.is_followed() ? std::nullopt : machine_.rule().closes_at();
-}
-
 std::optional<rank> shard_core::first_awaited() const {
   if (order_.is_followed() || credit_is_free_) return std::nullopt;
   return machine_.rule().first_awaited();
@@ -394,8 +379,7 @@ void shard_core::release(std::optional<rank> just_taken) {
   workers_.each_waiting([&](rank r) { start_if_due(r, just_taken); });
 }
 
-/// Sends a worker that waits the present weights, if the policy lets it start, or those that it had once
-/// more.
+/// Sends a waiting worker the present weights, or once more those it had, if the policy lets it start.
 void shard_core::start_if_due(rank waiting, std::optional<rank> just_taken) {
   worker_slot& worker = workers_[waiting];
   if (!worker.waits_since || !machine_.may_start(waiting)) return;
@@ -415,8 +399,8 @@ void shard_core::answer(rank worker, const std::optional<stay_at_shard>& stay) {
                         {std::move(x.values), std::move(x.met.values)}});
 }
 
-/// In a replay a worker that was lost is still there, and waits. It gets weights that it will not use, so
-/// that it can end.
+/// In a replay a worker that was lost is still there. It gets weights that it will not use, so that it can
+/// end.
 void shard_core::send_home(rank worker) {
   worker_slot& lost = workers_[worker];
   lost.owed = false;
@@ -433,10 +417,6 @@ bool shard_core::switch_to(const switch_policy& next) {
   switch_asked_ = time_->now();
   switch_if_all_taken();
   return true;
-}
-
-bool shard_core::all_taken(const switch_policy& x) const {
-  return order_.is_followed() ? order_.switch_is_next() : awaited_before(x, workers()).empty();
 }
 
 void shard_core::switch_if_all_taken() {

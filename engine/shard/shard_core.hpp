@@ -73,12 +73,10 @@ struct shard_core_options {
 /// Under a policy that requires shards to agree, the first shard judges in its own order and tells the
 /// others, which judge in the same order. In a replay all judge in the order of the recording. A switch of
 /// policy waits until all gradients computed under the old policy are taken, applies what waits, and lets
-/// every worker start anew. A replay also repeats that workers were lost: what this shard never had of them
-/// it does not take.
+/// every worker start anew.
 ///
 /// An update with helpers stops the turns: no event may be told but compute_part() and end_update() until it
-/// has ended. Under hogwild the weights lie in a block that all workers write into, so there is nothing to
-/// judge.
+/// has ended. Under hogwild there is nothing to judge.
 /// Errors  std::runtime_error: those of update_maker; a first shard that is too far ahead. out_of_memory: the
 ///         weights are whole, and fail() is to be called.
 /// Threads one caller at a time. The port must outlive it.
@@ -97,8 +95,7 @@ public:
   void begin();
   /// The incarnation that must leave before this one joins, as its end is not known yet; none: nobody must.
   std::optional<incarnation_number> replaced_by(rank worker, incarnation_number incarnation) const;
-  /// Notes that a worker is here. False: the run has no such rank, this incarnation has left, or a later one
-  /// has joined.
+  /// Notes that a worker is here. False: no such rank, this incarnation has left, or a later one is here.
   bool give_slot(rank worker, incarnation_number incarnation);
   /// The worker that has its slot takes part, when its turn comes.
   void join(rank worker);
@@ -110,8 +107,7 @@ public:
   void expect(const order_entry& entry);
   /// The moment of closes_at() has come.
   void close(std::int64_t moment);
-  /// Begins that policy when all gradients of the present one are taken. False: it has fewer ranks than this
-  /// run.
+  /// Begins that policy when all gradients of the present one are taken. False: it has too few ranks.
   bool switch_to(const switch_policy& next);
   /// Workers may stand still, so nobody waits for an entry until the next policy begins.
   void free_credit() { credit_is_free_ = true; }
@@ -120,8 +116,7 @@ public:
   bool mark_cut(std::uint64_t number, rank worker, step_number step) {
     return cut_.mark(number, worker, step);
   }
-  /// Memory of a GPU is lacking: no further gradient is taken. Returns the number of the checkpoint under
-  /// way, which gets no part.
+  /// Memory of a GPU is lacking: no further gradient is taken. Returns the checkpoint that gets no part.
   std::optional<std::uint64_t> fail();
 
   // -- what is to be done ----------------------------------------------------------------------------------
@@ -131,8 +126,11 @@ public:
   [[noreturn]] void fail_update(const std::string& why) const { updates_.fail(why); }
   /// All its parts are computed.
   void end_update();
-  /// When the pending batch closes; nothing if no moment decides, or another shard or a recording.
-  std::optional<std::int64_t> closes_at() const;
+  /// When the pending batch closes; nothing if no moment decides, or another shard or a recording. The first
+  /// shard says for all that follow it when a batch is closed, and a recording for those of a replay.
+  std::optional<std::int64_t> closes_at() const {
+    return order_.is_followed() ? std::nullopt : machine_.rule().closes_at();
+  }
   std::optional<kept_shard> finished_cut() { return cut_.finished(); }
   const std::string& cut_failure() const noexcept { return cut_.failure(); }
   /// Whom the batch awaits first; nothing while gradients have no turns.
@@ -176,13 +174,15 @@ private:
   void take_missed(const order_entry& entry, const std::optional<push_gradient>& late);
   void take_closed(const order_entry& entry);
   void let_go(rank worker, incarnation_number incarnation, bool unjudged = false);
-  decision judge(const order_entry& entry);
+  decision judge(const order_entry& entry) { return machine_.judge(entry, {version().value - entry.gap}); }
   void give_places();
   void refuse(const gradient_header& x);
   void drop_stray(const gradient_header& x);
   void bring(push_gradient& x);
 
-  bool all_taken(const switch_policy& x) const;
+  bool all_taken(const switch_policy& x) const {
+    return order_.is_followed() ? order_.switch_is_next() : awaited_before(x, workers()).empty();
+  }
   void switch_if_all_taken();
   void begin_policy(const switch_policy& x);
 

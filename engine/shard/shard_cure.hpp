@@ -22,15 +22,14 @@ public:
   shard_cure(std::unique_ptr<cure> what, std::shared_ptr<shard> weights, std::uint32_t workers);
   /// The weights that `worker` computes its next gradient from.
   snapshot weights_for(rank worker);
-  /// The weights that `worker` was last sent; empty unless the cure needs them. A caller that applies a
-  /// gradient later keeps them with it.
+  /// The weights that `worker` was last sent; empty unless the cure needs them.
   const snapshot& read_by(rank worker) const { return read_[worker.value]; }
   /// Notes that `worker` sends no more gradients.
   void leave(rank worker);
   /// Whether the gradients of a batch are summed; if not, their mean is taken.
   bool adds_up() const { return cure_ && cure_->adds_up(); }
-  /// Whether an exchange pulls the worker's own weights to those of the shard. The shard must then send the
-  /// weights that the worker's gradient was applied to.
+  /// Whether an exchange pulls the worker to the weights that its gradient was applied to, which the shard
+  /// then sends.
   bool draws_workers() const { return cure_ && cure_->pull(); }
   /// The factor on the learning rate of a gradient with this gap; in a batch, on the gradient itself.
   double factor(std::uint64_t gap) const { return cure_ ? cure_->factor(gap) : 1; }

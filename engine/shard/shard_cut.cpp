@@ -77,8 +77,7 @@ void shard_cut::or_note(const Work& work) {
   }
 }
 
-/// Gradients that have arrived and wait for their turn are kept beside the state if they belong. The state is
-/// that of before their arrival.
+/// Gradients that wait for their turn are kept beside the state, which is that of before their arrival.
 void shard_cut::keep_now() {
   const auto wait = [this](const push_gradient& x, bool arrived) {
     worker_slot& worker = of_.workers[x.header.id.worker];

@@ -215,11 +215,6 @@ bool update_maker::make(double rate) {
   return true;
 }
 
-/// Not if a worker may be computing on another thread, which would get its answer late.
-bool update_maker::divides() const {
-  return may_divide_ && helpers_ > 0 && weights_->divides() && workers_.all_wait();
-}
-
 void update_maker::update_alone(double rate) {
   begun_ = time_->now();
   try {

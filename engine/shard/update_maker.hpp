@@ -29,8 +29,7 @@ namespace mailgrad {
 ///     add() --> counted --make()------> version t+1 --> the ledgers
 ///     add_waiting() --> waits --update()--> counted --^    and in a round stays for all its updates
 ///
-/// Where helpers are, an update that every worker waits for is divided. Its parts are computed here and by
-/// them, and then it ends:
+/// Where helpers are, an update that every worker waits for is divided:
 ///
 ///     make() returned false --compute_part()..., all parts are computed--> end() --> version t+1
 ///
@@ -38,8 +37,8 @@ namespace mailgrad {
 /// says what is applied in its place and how much of it.
 /// Errors  std::runtime_error: which update of which rule failed, and why. The shard cannot go on.
 ///         out_of_memory: likewise, but the weights are those of before.
-/// Threads one caller at a time; helpers touch only the parts they have begun. The workers, the port and the
-///         timeline must outlive it.
+/// Threads one caller at a time; helpers touch only the parts they have begun. Workers, port and timeline
+///         outlive it.
 class update_maker final : public policy_machine::side {
 public:
   struct options {
@@ -132,7 +131,8 @@ private:
   void sample(const push_gradient& x);
   void meet(const push_gradient& x);
   contribution counted(const waiting_gradient& g);
-  bool divides() const;
+  /// Not if a worker may be computing on another thread, which would get its answer late.
+  bool divides() const { return may_divide_ && helpers_ > 0 && weights_->divides() && workers_.all_wait(); }
   void update_alone(double rate);
   void note_version();
   std::string in_words() const;

@@ -78,16 +78,15 @@ public:
   std::uint32_t used() const noexcept { return used_; }
   /// Whether the rank has joined as an earlier incarnation, which has not left.
   bool is_replaced_by(rank worker, incarnation_number incarnation) const;
-  /// Notes that a worker takes part. An incarnation that comes after one that has left counts its steps anew.
-  /// False: the run has no such rank, this incarnation has left, or a later one has joined.
+  /// Notes that a worker takes part; a new incarnation counts anew. False: no such rank, it has left, or a
+  /// later one is here.
   bool join(rank worker, incarnation_number incarnation);
   /// Whether a gradient of this name counts: it is of this run, of the present incarnation of a worker that
   /// has joined, and has not come before.
   bool awaits(const gradient_id& id) const;
   /// Notes that a gradient has arrived `now`, which is awaited.
   void admit(const push_gradient& x, instant now);
-  /// False: this incarnation has left before, a later one has joined, or the run has no such rank. Its
-  /// gradients are kept.
+  /// False: it has left before, a later one has joined, or there is no such rank. Its gradients are kept.
   bool leave(rank worker, incarnation_number incarnation);
 
   // What becomes of a worker's gradient, for its ledger.

@@ -53,11 +53,13 @@ public:
   void probabilities(std::span<const float> samples, std::span<float> chances);
   /// The answers to samples of a data set, whose numbers have been divided when it was opened.
   /// Shapes  and errors are those of predict() in evaluation.hpp.
-  std::vector<float> answers(const dataset& samples);
+  std::vector<float> answers(const dataset& samples) { return predict(*model_, samples); }
   /// How good the answers are; as evaluate() in evaluation.hpp.
   evaluation test(const dataset& samples, const std::function<bool()>& stop = {});
   /// Writes a text; as write_text() in text_sample.hpp.
-  std::string text(const text_sample_options& options);
+  std::string text(const text_sample_options& options) {
+    return write_text(*model_, card_.class_names, options);
+  }
 
 private:
   struct pass;

@@ -45,16 +45,15 @@ std::string beginning_of(const std::filesystem::path& path) {
   return bytes;
 }
 
-/// A message of protobuf whose first field is a version of ONNX, and whose next one is the producer, the
-/// graph or the operators.
+/// A message of protobuf whose first field is a version of ONNX, and the next the producer, graph or
+/// operators.
 bool is_onnx(std::string_view first) {
   constexpr std::string_view next_fields = "\x12\x3a\x42";
   return first.size() > 2 && first[0] == '\x08' && first[1] > 0 && first[1] < 32 &&
          next_fields.find(first[2]) != next_fields.npos;
 }
 
-/// A zip archive whose first entry is "NAME/data.pkl", as torch.save() writes it, or the pickle alone that it
-/// wrote before.
+/// A zip archive whose first entry is "NAME/data.pkl", as torch.save() writes it, or an older pickle alone.
 bool is_pickle(std::string_view first) {
   constexpr std::size_t name_begins = 30, length_at = 26;
   if (first.starts_with("\x80\x02") || first.starts_with("\x80\x04")) return true;
@@ -496,8 +495,7 @@ void save_weights(const std::filesystem::path& path, std::span<const named_weigh
   write_safetensors(path, arrays, texts);
 }
 
-/// Each variable also has a few words about it, which either format writes, and the card's quotes are written
-/// with a backslash.
+/// Each variable also has a few words about it, and the card's quotes are written with a backslash.
 std::uint64_t bytes_to_save(const parameter_layout& layout, const model_card& card) {
   constexpr std::uint64_t report = std::uint64_t{16} << 10, around = 1024, words = 400;
   const std::string text = to_json(card);

@@ -51,8 +51,7 @@ void require_may_be_checkpoint(const std::filesystem::path& path);
 void require_no_checkpoint(const std::filesystem::path& path,
                            const std::map<std::string, std::string>& texts);
 
-/// What a file of weights tells of its model, so that the model can be built and used without the data that
-/// it was trained on.
+/// What a file of weights tells of its model, so that it can be built and used without the training data.
 struct model_card {
   /// The text that find_model() understands, "mlp:hidden=128", or the JSON text of a model file. Empty: a
   /// model function of the user's own, which whoever loads the weights must bring.
@@ -61,8 +60,7 @@ struct model_card {
   model_request request{};
   /// The name of each class, or for a text its symbols; empty if the data gave none.
   std::vector<std::string> class_names{};
-  /// What each number of a sample was divided by before the model saw it: one for all, or one each; empty:
-  /// nothing.
+  /// What each number of a sample was divided by: one for all, or one each; empty: nothing.
   std::vector<float> divisors{};
   /// How the rows of the CSV file became samples; without columns for other data.
   table_layout table{};
@@ -111,14 +109,13 @@ struct saved_weights {
 
 /// Writes weights as a safetensors file, which Python's `safetensors` and PyTorch open. The card and the
 /// report stand in its metadata, under "mailgrad" and "report". A path that ends in ".npz" makes an archive
-/// of numpy instead, in which both are arrays of bytes, "__mailgrad__" and "__report__". An older file is
-/// replaced only by a whole new one.
+/// of numpy instead, in which both are arrays of bytes, "__mailgrad__" and "__report__". An older file gives
+/// way to a whole one.
 /// Errors  file_error if the file cannot be written; std::invalid_argument for variables of one name.
 void save_weights(const std::filesystem::path& path, std::span<const named_weights> weights,
                   const model_card& card, const std::string& report = {});
 
-/// The bytes that save_weights() writes at most. The report is not known yet; it counts as 16 KiB, and that
-/// of a long run is longer.
+/// The bytes that save_weights() writes at most, if the report takes 16 KiB; that of a long run is longer.
 std::uint64_t bytes_to_save(const parameter_layout& layout, const model_card& card);
 
 /// Reads a safetensors file or an archive of numpy, of this program or of another. The first bytes tell

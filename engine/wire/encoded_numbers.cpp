@@ -30,8 +30,8 @@ void write_header(const wire_header& h, std::span<std::byte> to) {
   put_whole(to, 8, h.setting);
 }
 
-// What a block shares is written first, for all blocks. Only then is it known that all numbers are finite,
-// and the residual may change.
+// What blocks share is written first. Only then it is known that all numbers are finite, and residuals may
+// change.
 
 bool encode_blocks_as_int8(std::size_t block, compensated_numbers all, std::span<std::byte> scales,
                            std::span<std::byte> multiples) {

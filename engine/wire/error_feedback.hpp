@@ -12,12 +12,10 @@
 
 namespace mailgrad {
 
-/// The bytes of an encoded gradient. They are written once, so who sends them may hold them as long as it
-/// takes.
+/// The bytes of an encoded gradient. They are written once, so who sends them may hold them.
 using wire_message = std::shared_ptr<const std::vector<std::byte>>;
 
-/// The messages that a worker has sent to a shard and whose fate it does not know yet, by the step of their
-/// gradient.
+/// The messages of a worker to a shard whose fate it does not know yet, by the step of their gradient.
 /// Errors  std::invalid_argument for a step that is in flight already, or that is not.
 /// Threads one owner calls; messages may be released on any thread.
 class messages_in_flight {
@@ -75,8 +73,7 @@ private:
   messages_in_flight in_flight_;
 };
 
-/// What error_feedback is for dense weights, for the rows of one table. What a row lacks waits until the row
-/// comes again.
+/// The same for the rows of one table. What a row lacks waits until the row comes again.
 /// Units   memory: as much as the table, and the messages in flight.
 /// Threads one caller at a time; messages may be released on any thread.
 class row_feedback {
@@ -84,8 +81,7 @@ public:
   row_feedback(const wire_format& f, const table_extent& table);
 
   /// Null if a number is not finite and the format cannot say so: nothing has changed then.
-  /// Errors  shape_error for rows that the table lacks, or of another width; std::invalid_argument for a step
-  ///         in flight.
+  /// Errors  shape_error for rows that the table lacks or of another width; as error_feedback::send().
   wire_message send(step_number step, const gradient_rows& part);
   /// Errors  std::invalid_argument for a step that is not in flight.
   void applied(step_number step) { in_flight_.settled(step); }

@@ -13,8 +13,7 @@
 
 namespace mailgrad {
 
-/// How the numbers of a gradient are written into a message. docs/wire_formats.md has every byte. The values
-/// are those in the bytes.
+/// How the numbers of a gradient are written into a message, as docs/wire_formats.md says.
 enum class wire_encoding : std::uint8_t {
   float32 = 0,
   float16 = 1,

@@ -129,8 +129,6 @@ void simulated_runner::skip_step() {
   out_.reset();
 }
 
-float simulated_runner::end_step() { return loss_ ? *loss_ : compute(); }
-
 void simulated_runner::fetch_parts() const noexcept {
   fetch_ahead(*delays_.law);
   fetch_ahead(*delays_.timer);

@@ -110,7 +110,7 @@ public:
   step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
   bool computes_at_end() const noexcept override { return skips_ && !racing(); }
   void skip_step() override;
-  float end_step() override;
+  float end_step() override { return loss_ ? *loss_ : compute(); }
   std::string waits_for() const override { return "the end of a simulated step"; }
 
   // What thousands of workers read at the ends of their steps is more than caches hold. Whoever knows that an

@@ -207,10 +207,6 @@ const void* gpu_stage::part_of(const micro_batch& m, const tensor& part) {
   return known = to;
 }
 
-const float* gpu_stage::weights_of(std::size_t variable) const {
-  return weights_.on<float>(queue_->where()).data() + layout_->variables()[variable].offset;
-}
-
 void gpu_stage::bring_rows(const micro_batch& m, const weight_reads& reads) {
   float* const there = weights_.on<float>(queue_->where()).data();
   const auto numbers = [&](const batch_part& part) {

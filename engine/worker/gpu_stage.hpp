@@ -18,15 +18,13 @@
 namespace mailgrad {
 
 /// What a stage on a queue of a GPU has besides its programs: the queue, and for the step under way the
-/// weights that it reads, the parts of the micro-batches, the values that came from elsewhere, and what each
-/// run of a part has found.
+/// weights, the parts of micro-batches, values from elsewhere, and what each run has found.
 ///
 ///     begin -> for each part: bring, stage_program::run, ran, hand_on -> end -> (an event passes) -> take
 ///
-/// Nothing waits for the GPU. The weights of shards on the same GPU are copied there, and only those that
-/// the stage reads, of tables the rows that a micro-batch names when it comes; its part of the gradient then
-/// goes to where these shards read it. Other weights come by way of pinned memory, tables whole, and this
-/// gradient goes back that way.
+/// Nothing waits for the GPU. The weights of shards on the same GPU are copied there, and only those that the
+/// stage reads, of tables the rows that a micro-batch names when it comes; its part of the gradient then goes
+/// to where these shards read it. Others come and go by way of pinned memory, tables whole.
 /// Errors  device_error. abandon() ends a step that could not be queued whole.
 /// Threads one caller at a time, each on any thread.
 class gpu_stage final : public stage_place {
@@ -56,8 +54,7 @@ public:
     instant begin{0};
     instant end{0};
   };
-  /// Takes what the runs of the step have found, in their order, when all that end() has queued is done. Adds
-  /// the losses to `sum`.
+  /// Takes what the runs have found, in their order, when all of the step is done. Adds the losses to `sum`.
   /// Errors  std::out_of_range: what the first kernel found wrong that found something.
   std::vector<run_span> take(stage_sum& sum);
   /// Waits for what was queued of a step that failed, and forgets it.
@@ -66,7 +63,9 @@ public:
   void finish() noexcept { finish_for_good(*queue_); }
 
   const void* part_of(const micro_batch& m, const tensor& part) override;
-  const float* weights_of(std::size_t variable) const override;
+  const float* weights_of(std::size_t variable) const override {
+    return weights_.on<float>(queue_->where()).data() + layout_->variables()[variable].offset;
+  }
   void bring_rows(const micro_batch& m, const weight_reads& reads) override;
   float* dense_of(const stage_sum& sum) override;
   std::byte* room_for_rows(std::size_t bytes, stage_sum& sum) override;

@@ -38,8 +38,6 @@ hogwild_writer::hogwild_writer(const parameter_layout& layout, std::shared_ptr<h
     std::ranges::copy(pieces_of_table(layout, v), std::back_inserter(pieces_));
 }
 
-hogwild_writer::~hogwild_writer() { finish_for_good(*at_); }
-
 /// On a GPU the queue also waits for shards that have just laid their weights into the block.
 const float* hogwild_writer::begin_step() {
   version_read_ = store_->version();

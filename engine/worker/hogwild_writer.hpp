@@ -21,8 +21,7 @@ namespace mailgrad {
 ///
 /// Schedules count all updates of the weights: those that shards made before, and those of all replicas. A
 /// rule with state (momentum, Adam) keeps one state for each replica, and its bias correction counts the
-/// updates of that replica. If only one replica writes, its weights are those that a shard would make from
-/// the same gradients, bit for bit.
+/// updates of that replica. A single replica makes the weights that a shard would make, bit for bit.
 ///
 /// On a GPU the block is there, and each writer has a queue of its own for its updates. The store counts them
 /// when they are queued. The replica's next step waits for the updates of this writer alone.
@@ -39,13 +38,12 @@ public:
   hogwild_writer(const hogwild_writer&) = delete;
   hogwild_writer& operator=(const hogwild_writer&) = delete;
   /// Waits for the updates that are queued.
-  ~hogwild_writer();
+  ~hogwild_writer() { finish_for_good(*at_); }
 
   bool is_on_gpu() const noexcept { return block_ != nullptr; }
   /// The weights of one shard on the GPU, for a step that begin_step() has begun.
   snapshot racing_weights(std::uint32_t shard) const { return snapshot(block_->of(shard).values, reads_); }
-  /// Notes the version that the next gradient is computed from, and returns the block to read; null if that
-  /// is on a GPU.
+  /// Notes the version that the next gradient is computed from. Returns the block to read; null on a GPU.
   const float* begin_step();
   /// The name of the update rule.
   std::string_view rule() const noexcept { return optimizer_->name(); }

@@ -17,8 +17,8 @@ namespace mailgrad {
 
 /// Samples of this machine, which a run of another process may be training on as well. Then its workers here
 /// need no batches from there. They are held in memory once, for all workers of this process.
-/// Guarantees  what find() gives has the digest that it was asked for, so a batch of it is that of the run,
-///             bit for bit.
+/// Guarantees  what find() gives has the digest it was asked for, so batches are those of the run, bit for
+///             bit.
 /// Threads     any. The first who asks opens the data, and others wait for it.
 class local_samples {
 public:
@@ -53,13 +53,11 @@ private:
 /// Threads     one caller at a time; users may release batches on any thread.
 class local_batches {
 public:
-  /// `batch` is the most samples of a batch, and `nonzeros` the room for entries of a sparse set, both as the
-  /// run has them.
+  /// `batch` is the most samples of a batch, and `nonzeros` the room for entries of a sparse set.
   /// Errors  std::invalid_argument without samples.
   local_batches(std::shared_ptr<const dataset> samples, std::size_t batch, std::size_t nonzeros);
 
-  /// Cuts a batch. The numbers of its samples come from another process, so they are checked before a byte is
-  /// copied.
+  /// Cuts a batch. Its numbers come from another process, so they are checked first.
   /// Errors  std::invalid_argument in one line: no samples, more than a batch has, one that is not in the
   ///         set, or rows of more entries than there is room for.
   std::shared_ptr<const batch> cut(std::uint64_t number, std::uint64_t epoch,

@@ -32,10 +32,6 @@ local_steps::~local_steps() {
   if (at_) finish_for_good(*at_); // else its state has moved
 }
 
-std::span<float> local_steps::own(const shard_range& range) {
-  return own_->on<float>(at_->where()).subspan(range.begin, range.size());
-}
-
 /// Marks the end of what is queued, which reads `read`.
 void local_steps::queued(std::shared_ptr<const void> read) {
   while (!retired_.empty() && retired_.front().until.passed()) retired_.pop_front();

@@ -32,8 +32,7 @@ struct local_steps_options {
 /// gradient that it takes, which may still be computed, and what it reads is held until it has run.
 /// Source  Stich, "Local SGD converges fast and communicates little", ICLR 2019, arXiv:1805.09767; with an
 ///         outer Nesterov momentum: Douillard et al., "DiLoCo", 2023, arXiv:2311.08105.
-/// Shapes  snapshots of a shard are float32[its range]. Models with tables of sparse gradients do not work
-///         here.
+/// Shapes  snapshots of a shard are float32[its range]. No tables with sparse gradients.
 /// Errors  device_error: a GPU that fails, or values that the queue does not reach.
 class local_steps {
 public:
@@ -81,7 +80,9 @@ private:
     std::shared_ptr<const void> what;
   };
 
-  std::span<float> own(const shard_range& range);
+  std::span<float> own(const shard_range& range) {
+    return own_->on<float>(at_->where()).subspan(range.begin, range.size());
+  }
   void queued(std::shared_ptr<const void> read);
   void keep_read(archive& a, std::size_t shard);
   void keep_held(archive& a);

@@ -66,10 +66,6 @@ replica::replica(model_function build, model_request request, std::shared_ptr<co
 
 replica::~replica() = default;
 
-std::shared_ptr<gradient> replica::make_gradient() const {
-  return mailgrad::make_gradient(*layout_, blocks_);
-}
-
 replica::training_program& replica::program_for(const batch& inputs) {
   auto& known = programs_[inputs.size];
   if (!known) {
@@ -80,8 +76,7 @@ replica::training_program& replica::program_for(const batch& inputs) {
   return *known;
 }
 
-/// weight_addresses copies a variable that is cut between shards. Under hogwild other workers write to it
-/// meanwhile.
+/// weight_addresses copies a variable that is cut between shards, while under hogwild others write to it.
 void replica::use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) {
   std::optional<racing_read> others_write;
   if (racing()) others_write.emplace();

@@ -22,7 +22,9 @@ public:
           block_source blocks = {});
   ~replica() override;
   /// The memory of a gradient must live until the step that writes to it has ended.
-  std::shared_ptr<gradient> make_gradient() const override;
+  std::shared_ptr<gradient> make_gradient() const override {
+    return mailgrad::make_gradient(*layout_, blocks_);
+  }
 
   using step_runner::use_weights;
   void use_weights(std::uint32_t shard, const float* values) { weights_.use(shard, values); }

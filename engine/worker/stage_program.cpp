@@ -338,16 +338,6 @@ stage_schedule::stage_schedule(std::vector<std::vector<part>> parts, std::size_t
     }
 }
 
-void stage_schedule::arrive(std::size_t micro_batch, std::size_t segment) {
-  arrived_.at(micro_batch).push_back(segment);
-}
-
-void stage_schedule::credit(std::size_t segment, std::size_t reader) { --owed_.at({segment, reader}); }
-
-std::optional<stage_schedule::turn> stage_schedule::next() const { return first(true); }
-
-bool stage_schedule::waits_for_credit() const { return !first(true) && first(false); }
-
 std::optional<stage_schedule::turn> stage_schedule::first(bool with_credit) const {
   for (const line& l : lines_ | std::views::values) {
     if (l.ran == l.turns.size()) continue;

@@ -47,16 +47,14 @@ void sort_lists(std::vector<stage_rows>& lists);
 
 /// Joins the lists of each table into one, because a rule with state must see every repeat of a row at once.
 ///
-/// The order is that of sort_lists(). The only list of a table is used in place; several are copied to
-/// `memory`.
+/// The order is that of sort_lists(). Several lists of a table are copied to `memory`.
 std::vector<gradient_rows> joined(std::vector<stage_rows> lists, row_memory& memory);
 
 namespace cuda {
 struct fault_word; // kernels/cuda/stream_status.hpp
 }
 
-/// The values that a segment computed of one micro-batch for other segments, in the order of
-/// segment::exports.
+/// The values that a segment computed of one micro-batch for others, in the order of segment::exports.
 struct value_set {
   std::vector<memory> values;
   std::vector<memory> on_host{}; ///< the same, if they lie on a GPU and a reader is not there
@@ -171,8 +169,7 @@ private:
   std::vector<std::unique_ptr<compiled_part>> compiled_;
 };
 
-/// The fetches as values to deliver. The row numbers of a sparse gradient come from the segment that computes
-/// its rows.
+/// The fetches as values to deliver. The segment that computes rows also gives their numbers.
 std::vector<wanted_value> wanted_values(const training_fetches& fetches);
 
 /// Where the parts of a stage find what they read on its device, and where they write.
@@ -182,8 +179,7 @@ public:
   /// A part of a micro-batch, for kernels of the stage.
   virtual const void* part_of(const micro_batch& m, const tensor& part) = 0;
   virtual const float* weights_of(std::size_t variable) const = 0;
-  /// Brings the rows of tables that a program reads for a micro-batch, where they do not lie at weights_of()
-  /// anyway.
+  /// Brings the rows of tables that a program reads for a micro-batch, unless they lie at weights_of().
   virtual void bring_rows([[maybe_unused]] const micro_batch& m, [[maybe_unused]] const weight_reads& reads) {
   }
   /// The dense gradient of the model, float32[parameter_layout::dense_size()].
@@ -198,8 +194,8 @@ public:
 ///
 /// A part may run under three conditions. The values it reads have arrived; it has run for all earlier
 /// micro-batches; and each stage that reads its values still gives credit for them. Of several such parts the
-/// one latest in the order of segments runs first. Backward thus goes before forward, which frees the values
-/// of a micro-batch early.
+/// one latest in the order of segments runs first. Backward thus goes before forward, which frees values
+/// early.
 /// Source  Narayanan et al., PipeDream, SOSP 2019, section 3.2: one forward, one backward; Huang et al.,
 ///         GPipe, NeurIPS 2019: all micro-batches of a step read one version of the weights.
 /// Never   waits for ever, if `credits` is at least 1. Take the earliest unfinished micro-batch and the first
@@ -225,18 +221,18 @@ public:
   /// `credits` is how many micro-batches a reader may be behind.
   stage_schedule(std::vector<std::vector<part>> parts, std::size_t credits);
   /// Notes that the values of a segment have arrived, from another stage or from this one.
-  void arrive(std::size_t micro_batch, std::size_t segment);
+  void arrive(std::size_t micro_batch, std::size_t segment) { arrived_.at(micro_batch).push_back(segment); }
   /// Notes that a reader has used the values of a segment of one micro-batch.
-  void credit(std::size_t segment, std::size_t reader);
+  void credit(std::size_t segment, std::size_t reader) { --owed_.at({segment, reader}); }
   /// The part to run next, or none while all must wait.
-  std::optional<turn> next() const;
+  std::optional<turn> next() const { return first(true); }
   /// Notes that a part has run. It costs a credit of each of its readers.
   void ran(const turn& t);
 
   bool finished() const noexcept { return left_ == 0; }
   /// Whether only missing credit holds the stage up, so that its readers are behind. Otherwise a stage
   /// without a next() turn waits for values.
-  bool waits_for_credit() const;
+  bool waits_for_credit() const { return !first(true) && first(false); }
 
 private:
   /// The turns of one part, in the order of micro-batches, in which they run.

@@ -16,8 +16,7 @@
 
 namespace mailgrad {
 
-/// Where a shard is for which a worker on a GPU computes gradients. Another GPU counts as the host, by way
-/// of which all goes.
+/// Where a shard is for which a worker on a GPU computes gradients. Another GPU counts as the host.
 enum class weight_place : std::uint8_t { host, same_gpu };
 
 /// Where all of them are: in one place, or each in its own.
@@ -134,8 +133,7 @@ public:
     return cosine(stale, fresh);
   }
 
-  /// How many steps may be under way at once. If more than one, gradients may be pushed before they are
-  /// there.
+  /// How many steps may be under way at once. If several, gradients may be pushed before they are there.
   virtual std::size_t most_under_way() const noexcept { return 1; }
   /// Whether begin_step() computes the whole step before it returns.
   virtual bool computes_at_once() const noexcept { return false; }
@@ -156,18 +154,15 @@ public:
   /// Errors  std::invalid_argument without a sample or a gradient; graph_error for a batch that the model
   ///         cannot be built for; device_error. No step is under way then.
   virtual step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) = 0;
-  /// Whether a step that has ended is still to be computed, by end_step(), so that skip_step() saves the
-  /// work.
+  /// Whether end_step() computes the step, so that skip_step() saves the work.
   virtual bool computes_at_end() const noexcept { return false; }
   /// Called in place of end_step(): nobody reads the gradient of the step.
   virtual void skip_step() {}
 
-  /// Takes the result of a step that has ended, which was begun before all others under way, and returns its
-  /// loss.
+  /// Takes the result of a step that has ended, the oldest of those begun, and returns its loss.
   /// Errors  std::runtime_error, device_error: why the step failed, or why the runner is broken.
   virtual float end_step() = 0;
-  /// When the device computed the step that end_step() took last. None: the time from the call that began the
-  /// step to its end tells as much.
+  /// When the device computed the step that end_step() took last. None: its begin and end tell as much.
   virtual std::optional<device_span> span() const { return std::nullopt; }
   /// Tells the runner that no further step is wanted. If it returns `under_way`, the steps that were begun
   /// will still end, and the owner keeps the gradients and the weights until then.

@@ -19,8 +19,7 @@ public:
   virtual void at(instant when, notice tell) = 0;
 };
 
-/// A timer by the monotonic clock of this machine (machine_time). Its thread waits for all moments of this
-/// process.
+/// A timer by machine_time, with a thread for all moments of this process.
 /// Errors  std::system_error: there can be no thread.
 std::shared_ptr<step_timer> timer_of_process();
 
