@@ -51,8 +51,7 @@ public:
   static constexpr std::size_t most = 200;
 
   void add(const metrics_line& line);
-  /// At most `most` of the lines, in their order.
-  std::vector<metrics_line> lines() const;
+  std::vector<metrics_line> lines() const; ///< at most `most` of the lines, in their order
 
 private:
   std::vector<metrics_line> kept_;   ///< fewer than `most`

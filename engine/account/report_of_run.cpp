@@ -3,22 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <bit>
 #include <iterator>
-#include <string_view>
-#include <utility>
 
 namespace mailgrad {
-
-void reported_losses::begin(rank worker) {
-  all_[worker.value].done = {};
-  all_[worker.value].sums = {};
-}
-
-void reported_losses::add(rank worker, const worker_sums& more) {
-  if (worker.value < all_.size()) all_[worker.value].sums.add(more);
-}
 
 void reported_losses::take(rank worker, std::uint64_t steps, std::uint64_t samples, double loss_sum) {
   if (worker.value >= all_.size() || steps == 0 || samples == 0) return;
@@ -274,7 +261,6 @@ using gradient_number = std::pair<incarnation_number, step_number>;
 
 using known_cosines = std::map<gradient_number, double>;
 
-/// By rank.
 std::vector<known_cosines> cosines_of(const run_outcome& outcome, std::uint32_t ranks) {
   std::vector<known_cosines> all(ranks);
   for (const worker_report& w : outcome.workers)
@@ -395,10 +381,6 @@ void reported_timelines::take(const timeline_teller& by, const trace_piece& x, i
                        now,
                        {x.events.begin(), x.events.begin() + static_cast<std::ptrdiff_t>(kept)},
                        std::move(words)});
-}
-
-void reported_timelines::complete(const timeline_teller& by) {
-  if (const auto found = all_.find(by); found != all_.end()) found->second.whole = true;
 }
 
 reported_timeline reported_timelines::placed(const timeline_teller& who, const told& what) const {

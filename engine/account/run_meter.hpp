@@ -1,21 +1,13 @@
 #pragma once
 
-#include <mailgrad/engine/account/metrics_line.hpp>
-#include <mailgrad/engine/account/staleness_histogram.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/schedule.hpp>
-#include <mailgrad/options/interval.hpp>
 
-#include <algorithm>
-#include <cstdint>
 #include <deque>
-#include <optional>
 
 namespace mailgrad {
 
-/// Tells when an interval of a run is over.
 class interval_clock {
 public:
   interval_clock(const interval& every, std::uint64_t steps_per_epoch)
@@ -49,7 +41,6 @@ struct worker_share {
   std::int64_t waited = 0; ///< ns
 };
 
-/// What a shard has counted so far.
 struct shard_counts {
   shard_index shard;
   version_number version;
@@ -59,7 +50,6 @@ struct shard_counts {
   std::uint64_t merged = 0;  ///< in a batch
 };
 
-/// What turns counts into figures.
 struct run_scale {
   std::uint64_t steps_per_epoch = 1;
   double learning_rate = 0; ///< before its schedule
@@ -78,12 +68,10 @@ public:
   void add(const staleness_histogram& gaps, const std::optional<shard_counts>& shard);
 
   std::uint64_t steps() const noexcept { return steps_; }
-  /// Whether it is time for a line.
-  bool due(instant elapsed) { return clock_.ended(steps_, elapsed); }
+  bool due(instant elapsed) { return clock_.ended(steps_, elapsed); } ///< whether it is time for a line
   /// The line of this moment, `elapsed` after this process began. With it the means of the next line begin.
   metrics_line take(instant elapsed, const std::optional<evaluation_made>& test = {});
-  /// The last line, with the exact time, counts, waits and tests of `known`, which the ended run has told. No
-  /// count falls behind that of an earlier line, nor does the time.
+  /// The last line, with the time, counts, waits and tests of `known`. None falls behind an earlier line.
   metrics_line close(const metrics_line& known);
   /// The gaps of the gradients that the last line tells of.
   const staleness_histogram& gaps_of_line() const noexcept { return gaps_of_line_; }
@@ -104,7 +92,6 @@ private:
   shard_counts first_shard_;
   instant elapsed_before_{0}; ///< in earlier processes
 
-  /// The samples that were trained at the time of a line.
   struct mark {
     double time_s = 0;
     std::uint64_t samples = 0;

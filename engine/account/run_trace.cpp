@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <ostream>
-#include <utility>
 
 namespace mailgrad {
 
@@ -94,14 +92,13 @@ std::string text_of(const json& value) { return value.dump(-1, ' ', false, json:
 /// Writes events one a line, with commas between them.
 class event_list {
 public:
-  explicit event_list(std::ostream& out) : out_(out) {}
+  explicit event_list(std::ostream& out) : out_(out) {
+    add(coordinator_track, {{"ph", "M"}, {"name", "process_name"}, {"args", {{"name", "mailgrad"}}}});
+  }
 
   void name_track(std::size_t track, const std::string& name) {
     add(track, {{"ph", "M"}, {"name", "thread_name"}, {"args", {{"name", name}}}});
     add(track, {{"ph", "M"}, {"name", "thread_sort_index"}, {"args", {{"sort_index", track}}}});
-  }
-  void name_process(const std::string& name) {
-    add(coordinator_track, {{"ph", "M"}, {"name", "process_name"}, {"args", {{"name", name}}}});
   }
   void span(std::size_t track, const std::string& name, const char* category, instant begin, instant end,
             const json& args) {
@@ -205,7 +202,6 @@ void write_trace(std::ostream& out, const run_trace& trace) {
   if (!trace.clocks.empty()) out << ",\n\"clocks\":" << text_of(clocks_of(trace));
   out << "},\n\"traceEvents\":[";
   event_list list(out);
-  list.name_process("mailgrad");
   write_coordinator(list, trace);
   for (std::size_t i = 0; i < trace.tracks.size(); ++i)
     write_track(list, first_track + i, *trace.tracks[i], trace.started);

@@ -4,10 +4,6 @@
 #include <mailgrad/engine/account/training_report.hpp>
 
 #include <iosfwd>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 

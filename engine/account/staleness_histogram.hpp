@@ -2,11 +2,6 @@
 
 #include <mailgrad/files/archive.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <utility>
-#include <vector>
-
 namespace mailgrad {
 
 /// How often each version gap occurred: exact integer buckets, no binning.
@@ -16,8 +11,7 @@ public:
   /// gradients.
   void count(std::uint64_t gap, std::uint64_t times = 1);
   void merge(const staleness_histogram& other);
-  /// Sets all counts to 0 and keeps the memory.
-  void clear() noexcept;
+  void clear() noexcept; ///< sets all counts to 0 and keeps the memory
 
   std::uint64_t total() const noexcept { return total_; }
   bool empty() const noexcept { return total_ == 0; }

@@ -6,12 +6,10 @@
 #include <account/tensorboard_event.pb.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <bit>
 #include <cerrno>
-#include <chrono>
 #include <system_error>
 
 namespace mailgrad {

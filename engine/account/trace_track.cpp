@@ -1,7 +1,5 @@
 #include <mailgrad/engine/account/trace_track.hpp>
 
-#include <chrono>
-
 namespace mailgrad {
 
 void trace_track::work(trace_event e) noexcept {
@@ -9,12 +7,6 @@ void trace_track::work(trace_event e) noexcept {
   e.end = std::max(e.end, e.begin);
   end_ = e.end;
   moment(e);
-}
-
-void trace_track::wait(trace_kind what, instant end, std::uint32_t peer) noexcept {
-  if (end <= end_) return;
-  moment({what, end_, end, peer});
-  end_ = end;
 }
 
 void trace_track::moment(const trace_event& e) noexcept {
@@ -59,18 +51,6 @@ void tell_from(const trace_track& track, std::size_t first, trace_piece& into) {
     into.events.push_back({e.what, ago.count(), std::min(e.end - e.begin, ago).count(), e.peer, e.step,
                            e.version_read, e.version, number_of(e.word, into.words)});
   }
-}
-
-void clock_bounds::answer(instant answered) {
-  if (messages_.empty() || answered < messages_.back().sent) return;
-  const instant least = messages_.back().came - answered;
-  messages_.back().least = std::max(least, messages_.back().least.value_or(least));
-}
-
-void clock_bounds::narrow(bounds& by, const bounds& other) {
-  const instant drift = std::chrono::abs(by.came - other.came) / drifts_one_in;
-  by.most = std::min(by.most, other.most + drift);
-  if (other.least) by.least = std::max(by.least.value_or(instant::min()), *other.least - drift);
 }
 
 /// Bounds that exclude each other are those of a clock that was set, or whose machine slept.

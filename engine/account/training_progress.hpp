@@ -4,11 +4,8 @@
 #include <mailgrad/options/interval.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string>
 
 namespace mailgrad {
 

@@ -1,14 +1,11 @@
-#include <mailgrad/engine/account/training_report.hpp>
-
 #include <mailgrad/engine/account/figures.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <sys/utsname.h>
 
-#include <algorithm>
-#include <fstream>
 #include <tuple>
 
 namespace mailgrad {

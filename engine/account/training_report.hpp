@@ -3,19 +3,11 @@
 #include <mailgrad/engine/account/gradient_ledger.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <variant>
-#include <vector>
 
 namespace mailgrad {
 
@@ -87,8 +79,7 @@ struct checkpoint_times {
 
 /// What became of the checkpoints of a run.
 struct checkpoint_account {
-  std::uint64_t written =
-      0; ///< files; one that takes the place of the last one, after the same step, is none more
+  std::uint64_t written = 0; ///< files; one that takes the place of the last one is none more
   std::uint64_t failed = 0;
   std::uint64_t bytes = 0; ///< of all files that were written
   double seconds = 0;      ///< that the writer's thread took for all of them, by the machine's clock
@@ -258,10 +249,9 @@ struct data_reading;
 /// The report of a run. Unknown figures are absent, never 0.
 struct training_report {
   provenance origin;
-  std::vector<std::string>
-      command;       ///< the options of the command line that decide what is computed, if there was one
-  std::string model; ///< as the command line or training_options::model_name called it
-  std::string span;  ///< "replicate" or "pipeline", if that was asked for; empty where scopes place the model
+  std::vector<std::string> command; ///< the options of a command line that decide what is computed
+  std::string model;                ///< as the command line or training_options::model_name called it
+  std::string span; ///< "replicate" or "pipeline", if that was asked for; empty where scopes place the model
   std::size_t weights = 0;           ///< of the model, without gaps between its variables
   std::string policy;                ///< as asked for, with the switches that were planned
   std::string present_policy;        ///< the one that trains now, or did when the run ended
@@ -332,8 +322,7 @@ struct training_report {
   std::optional<double> mean_step_factor; ///< the mean factor of the cure; absent if the cure has none
   std::string parameters_sha256;
   std::uint64_t seed = 0;
-  /// Adds a clause to `why`.
-  void add_reason(std::string_view clause);
+  void add_reason(std::string_view clause); ///< adds a clause to `why`
   /// False while the run goes on and none of its shards has told what became of a gradient.
   bool knows_ledger() const;
   double steps_per_second() const { return wall_seconds > 0 ? static_cast<double>(steps) / wall_seconds : 0; }

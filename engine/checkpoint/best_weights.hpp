@@ -2,21 +2,11 @@
 
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/files/archive.hpp>
 
-#include <cstdint>
-#include <filesystem>
-#include <limits>
 #include <mutex>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
-/// Weights, and how they did in their test.
 struct kept_best {
   evaluation_made test;
   std::vector<float> weights;
@@ -35,16 +25,20 @@ public:
   /// With a folder, they are kept there as well, each time that better ones come. Those before them then stay
   /// as an earlier_best_file(), as long as a run may go on from an older checkpoint.
   explicit best_weights(std::optional<std::filesystem::path> folder, std::optional<kept_best> before = {});
-  /// Keeps those from before in the folder, if they are of another one, or if the file there is damaged. That
-  /// is then renamed to best-weights.safetensors.damaged.
+  /// Keeps those from before in the folder, unless they are there. A damaged file gets the suffix ".damaged".
   void begin();
-  /// Takes these weights, float32[size of the layout], if they did better than all before. A loss of NaN is
-  /// never better.
+  /// Takes these weights, float32[size of the layout], if they did better than all before, as NaN never does.
   void offer(const evaluation_made& test, std::span<const float> weights);
   /// The best so far; nothing if no test was made.
-  std::optional<kept_best> best() const;
+  std::optional<kept_best> best() const {
+    const std::lock_guard guard(mutex_);
+    return best_;
+  }
   /// Why they could not be kept in the folder the last time; empty if they could.
-  std::string failure() const;
+  std::string failure() const {
+    const std::lock_guard guard(mutex_);
+    return failure_;
+  }
 
 private:
   const std::optional<std::filesystem::path> folder_;
@@ -70,7 +64,6 @@ numbered_files earlier_best_files(const std::filesystem::path& folder);
 /// The same of the test alone. The weights are not read, and may be damaged.
 evaluation_made read_best_test(const std::filesystem::path& file);
 
-/// What a run has kept of its best weights.
 struct found_best {
   std::optional<kept_best> best{};        ///< nothing: it has kept none
   std::vector<std::string> passed_over{}; ///< a line for each damaged file that is not needed

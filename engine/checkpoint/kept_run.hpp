@@ -3,15 +3,7 @@
 #include <mailgrad/data/dealer.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/files/archive.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -60,7 +52,6 @@ inline constexpr const char* folder_of_args_part = "folder of words";
 /// The part of a checkpoint with the judged_tests of a run that has patience or keeps its best weights.
 inline constexpr const char* judged_tests_part = "tests";
 
-/// Where the feeder of a run is.
 struct feeder_position {
   dealer_position batches{};
   /// The batches that each worker has trained, by rank. A worker that has left trained all it was dealt.
@@ -73,7 +64,6 @@ struct feeder_position {
 /// The part of a checkpoint with the block that workers share under hogwild.
 inline constexpr const char* block_part = "block";
 
-/// Which weights that part has.
 enum class block_weights : std::uint8_t {
   all,      ///< the run has no shards
   in_shards ///< none: the parts of the shards have them
@@ -86,8 +76,7 @@ std::shared_ptr<const saved_fields> keep_block(const hogwild_store& block, block
 /// Errors  archive_error for another number of weights than `size`.
 std::vector<float> kept_hogwild_weights(const checkpoint& from, std::size_t size);
 
-/// Brings a block to where a checkpoint was taken. `known` is how many of its updates the workers made that
-/// go on; the others count for schedules only.
+/// Brings a block to where a checkpoint was taken. `known`: the updates of the workers that go on.
 /// Errors  archive_error: there is no such part, there are other weights, or fewer updates than that.
 void restore_block(const checkpoint& from, hogwild_store& block, block_weights which, std::uint64_t known);
 

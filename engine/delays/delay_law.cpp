@@ -18,13 +18,6 @@ std::uint32_t step_draws::word() {
   return words_[used_++];
 }
 
-/// The middle of one of 2^53 equal parts of the unit interval.
-double step_draws::uniform() {
-  const std::uint64_t high = word();
-  const std::uint64_t bits = (high << 32 | word()) >> 11;
-  return (static_cast<double>(bits) + 0.5) * 0x1p-53;
-}
-
 double step_draws::exponential() { return -std::log(uniform()); }
 
 double step_draws::normal() {

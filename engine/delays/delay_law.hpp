@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -30,21 +29,22 @@ public:
   }
 };
 
-/// The random numbers of one step of one worker. They depend on the seed, the worker and the step alone. The
-/// distributions are written out, because those of the standard library draw other numbers with each
-/// compiler.
-/// Source  the numbers: Philox (philox.hpp). normal(): Box & Muller, 1958. gamma(): Marsaglia & Tsang, "A
-///         simple method for generating gamma variables", 2000.
+/// The random numbers of one step of one worker, which depend on the seed, the worker and the step alone. The
+/// distributions are written out, since those of the standard library differ between compilers.
+/// Source  Philox (philox.hpp); normal(): Box & Muller, 1958; gamma(): Marsaglia & Tsang, ACM TOMS 2000.
 class step_draws {
 public:
   /// Step 0 is for what a worker draws once.
   step_draws(std::uint64_t seed, std::uint32_t worker, std::uint64_t step);
-  /// 0 < number < 1.
-  double uniform();
-  double exponential(); ///< with mean 1
-  double normal();      ///< with mean 0 and variance 1
-  /// With mean `shape` and scale 1; shape > 0.
-  double gamma(double shape);
+  /// The middle of one of 2^53 equal parts of the unit interval.
+  double uniform() {
+    const std::uint64_t high = word();
+    const std::uint64_t bits = (high << 32 | word()) >> 11;
+    return (static_cast<double>(bits) + 0.5) * 0x1p-53;
+  }
+  double exponential();       ///< with mean 1
+  double normal();            ///< with mean 0 and variance 1
+  double gamma(double shape); ///< with mean `shape` and scale 1; shape > 0
 
 private:
   std::uint32_t word();
@@ -61,8 +61,7 @@ struct drawn_worker {
   std::uint32_t worker = 0;
 };
 
-/// A worker that stands still for a span in each period. The periods of each worker begin at a moment of its
-/// own. A step that an outage falls into goes on after it.
+/// A worker that stands still for a span in each period of its own. A step goes on after the outage.
 /// Source  the universal computation model of Tyurin & Richtarik, with a speed that is 1 or 0.
 class outage_delay final : public delay_law {
 public:

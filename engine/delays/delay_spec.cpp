@@ -8,14 +8,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <numeric>
 #include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
@@ -144,8 +140,7 @@ private:
   Shape shape_;
 };
 
-/// A worker that is fast or slow for many steps at a time: a Markov chain with two states, which may change
-/// before each step. The first state is drawn from the long-run shares of both.
+/// A worker that is fast or slow for many steps at a time, by a Markov chain in its long-run state.
 class markov_delay final : public delay_law {
 public:
   struct terms {
@@ -186,7 +181,6 @@ using rows_of_worker = std::vector<timed_row>;
 /// A step takes as long as the last row says that is no later than its begin, or the first row.
 class traced_delay final : public delay_law {
 public:
-  /// The list has at least one row.
   explicit traced_delay(std::shared_ptr<const rows_of_worker> rows) : rows_(std::move(rows)) {}
 
   double seconds(std::uint64_t, double begins) override {
@@ -264,12 +258,10 @@ private:
   double last_ = 0;
 };
 
-/// The durations of steps that a file lists, by worker. A line has three numbers: a time in seconds since the
-/// run began, the rank of a worker from 0, and the seconds of its steps from then on. The first line may be
-/// "t,worker,duration".
-/// Errors  file_error, with the line: it has no three such numbers; the time is before that of the line
-///         above; there is no such worker; a duration is negative or longer than delay_law::longest; a worker
-///         has no line at all.
+/// The durations of steps that a file lists, by worker: on each line a time in seconds since the run began, a
+/// rank, and the seconds of its steps from then on. The first line may be "t,worker,duration".
+/// Errors  file_error, with the line: it has no three such numbers; a time before that of the line above; no
+///         such worker; a duration below 0 or above delay_law::longest; a worker without a line.
 std::vector<std::shared_ptr<const rows_of_worker>> read_delay_trace(const std::filesystem::path& file,
                                                                     std::uint32_t workers) {
   std::vector<std::shared_ptr<const rows_of_worker>> shared;
@@ -310,7 +302,6 @@ amounts seconds_by(std::string_view text, std::string_view what, std::string_vie
   return all;
 }
 
-/// The settings of one law.
 class law_text {
 public:
   law_text(std::string_view text, std::uint32_t workers)
@@ -450,7 +441,6 @@ constexpr std::array known_laws{
               outages},
 };
 
-/// The text after the colon.
 std::string_view rest_of(std::string_view text) {
   const std::size_t colon = text.find(':');
   return colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
@@ -461,7 +451,6 @@ law_maker constant(std::string_view text, std::uint32_t workers) {
   return drawn(seconds_by(text, "T", rest_of(text), tiny, workers), amounts(workers), no_draw);
 }
 
-/// The numbers of seconds after the colon.
 amounts listed(std::string_view text) {
   amounts each;
   for (const std::string_view word : words_between(rest_of(text), ',')) {

@@ -4,19 +4,15 @@
 #include <mailgrad/optim/identity.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
 /// An amount that each worker has its own of: "2", "sqrt(i)", "i^2", "1+4*i".
 ///
-/// It may have numbers, i (the number of the worker, from 1), n (of all workers), + - * / ^, parentheses and
-/// sqrt().
+/// It may have numbers, i (that of the worker, from 1), n (of all workers), + - * / ^, parentheses, sqrt().
 class worker_formula {
 public:
   /// Errors  std::invalid_argument in one line: the text is no formula.

@@ -1,5 +1,4 @@
 #include <mailgrad/engine/model/bound_model.hpp>
-
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/variable_union.hpp>
 
@@ -8,10 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <span>
 #include <stdexcept>
-#include <string>
-#include <utility>
 
 namespace mailgrad {
 
@@ -142,8 +138,7 @@ void require_fitting(const std::string& name, const value_type& found, const std
                       "; take the extents from the model_request, and reshape behind the input");
 }
 
-/// While it lives, inputs are checked when the model creates them, before an operation reports a less helpful
-/// error.
+/// While it lives, inputs are checked when the model creates them, before an operation says less of them.
 class compared_inputs {
 public:
   compared_inputs(graph& g, const model_request& request) : graph_(g), request_(request) {

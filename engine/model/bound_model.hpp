@@ -10,13 +10,6 @@
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/block.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <vector>
-
 namespace mailgrad {
 
 /// The most entries in a mini-batch of `batch` of these samples; 0 for dense samples. For a sparse set it is

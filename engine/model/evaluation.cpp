@@ -1,5 +1,4 @@
 #include <mailgrad/engine/model/evaluation.hpp>
-
 #include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/softmax.hpp>
@@ -11,7 +10,6 @@
 #include <cstring>
 #include <numeric>
 #include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
@@ -68,7 +66,6 @@ void add_distances(std::span<const float> answers, const batch& inputs, score& s
   }
 }
 
-/// Adds the score of these samples to `sum`.
 void add_score(forward_pass& pass, const weight_addresses& weights, const dataset& samples,
                std::span<const std::uint32_t> which, std::size_t classes, score& sum) {
   const std::span<const float> logits = pass.run(weights, samples, which);

@@ -1,21 +1,12 @@
 #pragma once
 
-#include <mailgrad/data/batch.hpp>
-#include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
-#include <optional>
-#include <span>
 #include <tuple>
-#include <vector>
 
 namespace mailgrad {
 
@@ -32,8 +23,7 @@ public:
   /// `place` outlives the model.
   placed_model(const model_function& build, const model_request& request, const parameter_layout& layout,
                const bound_model::choose_fetches& choose, device_queue& place);
-  /// Waits for a run that has failed half-way.
-  ~placed_model();
+  ~placed_model(); ///< waits for a run that has failed half-way
   placed_model(const placed_model&) = delete;
   placed_model& operator=(const placed_model&) = delete;
   /// The weights lie where the queue's kernels read them.
@@ -80,10 +70,8 @@ public:
                              std::span<const std::uint32_t> which);
   /// Whether the model reads anything of a sample; if not, it answers to all alike.
   bool reads_samples() const noexcept { return model_->reads_batches(); }
-  /// The samples of the last call.
-  const batch& inputs() const noexcept { return inputs_; }
-  /// The loss of the last call.
-  float loss();
+  const batch& inputs() const noexcept { return inputs_; } ///< the samples of the last call
+  float loss();                                            ///< the loss of the last call
 
 private:
   std::size_t outputs_; ///< of the whole batch
@@ -173,11 +161,10 @@ private:
 
 /// The quality of weights on samples that were not trained on. A model that reads none has no accuracy.
 struct evaluation {
-  std::optional<double>
-      accuracy;               ///< share of rows whose largest logit is that of the label; for classes only
-  std::optional<double> rmse; ///< root of the mean squared error, in the targets' unit; for numbers only
-  double loss = 0;            ///< mean over the samples
-  bool whole = true;          ///< false if it ended early, so that not all samples count
+  std::optional<double> accuracy; ///< share of rows whose largest logit is that of the label; for classes
+  std::optional<double> rmse;     ///< root of the mean squared error, in the targets' unit; for numbers only
+  double loss = 0;                ///< mean over the samples
+  bool whole = true;              ///< false if it ended early, so that not all samples count
   /// How many samples of each class got each answer: [classes, classes], by label and then by answer. Empty
   /// for numbers, for tokens and for more than 1024 classes.
   std::vector<std::uint64_t> confusion{};

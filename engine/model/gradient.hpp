@@ -6,20 +6,12 @@
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string_view>
-#include <vector>
-
 namespace mailgrad {
 
 /// The ranges of the dense part of the weights for which a gradient has values, ascending and not adjacent.
 using coverage = std::vector<shard_range>;
 
-/// The coverage of these variables, given by index; those with sparse gradients cover nothing. Null: all of
-/// the dense part.
+/// The coverage of these variables, by index; those with sparse gradients have none. Null: all is covered.
 std::shared_ptr<const coverage> coverage_of(const parameter_layout& layout,
                                             std::span<const std::size_t> variables);
 
@@ -34,10 +26,8 @@ void for_each_part(std::span<const shard_range> ranges, const shard_range& withi
     if (part.begin < part.end) use(part);
   }
 }
-/// The same parts as a list.
 std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const shard_range& within);
 
-/// The rows of a table that lie in one shard.
 struct table_piece {
   std::size_t variable; ///< index in parameter_layout::variables()
   std::size_t width;
@@ -91,16 +81,14 @@ struct dense_addend {
   std::shared_ptr<const coverage> covered{}; ///< the valid ranges of `values`; null: all of it
 };
 
-/// The gradient of a whole model on one mini-batch, laid out like its weights. Shards read their parts in
-/// place.
+/// The gradient of a whole model on one mini-batch, laid out like its weights. Shards read parts in place.
 ///
 /// A worker whose graph lacks a variable has no gradient of it, which differs from a gradient of zero.
 /// `covered` tells for which ranges there is a gradient; the values elsewhere are zero.
 ///
-/// The dense part lies on the host, or on the GPU of the shards that read it, and so do the rows of tables.
-/// Addends lie on the host. What lies on a GPU may still be computed: a queue that reads it waits for `ready`
-/// first. If some shards are on the worker's GPU and others are not, the dense part lies in both places, and
-/// each has the values that shards read there.
+/// Dense part and rows of tables lie on the host, or on the GPU of the shards that read them, the dense part
+/// in both places if shards do. Addends lie on the host. What lies on a GPU may still be computed: a queue
+/// that reads it waits for `ready` first.
 struct gradient {
   memory dense;                              ///< float32[parameter_layout::dense_size()]
   memory on_gpu{};                           ///< the same for shards on a GPU, if `dense` is for the others,
@@ -136,8 +124,7 @@ double squared_norm(const gradient& g);
 /// A gradient with memory for its dense part, a block of `blocks`; null: of this process.
 std::shared_ptr<gradient> make_gradient(const parameter_layout& layout, const block_source& blocks = {});
 
-/// Joins the rows of one table from all gradients of an update into one list, because a rule with state must
-/// see every repeat of a row at once. A model that gathers a table twice has two lists of it in one gradient.
+/// Joins the rows of a table from all gradients of an update, as a rule with state must see repeats at once.
 ///
 /// A single list with scale 1 is used in place; several lists are copied one after the other.
 /// Shapes  rows int32[n], may repeat, none is negative; values float32[n, width], scaled.
@@ -148,14 +135,20 @@ public:
   /// Clears all lists; the following add() take those of `variable`.
   void begin(std::size_t variable) noexcept;
   /// Adds all lists of `g`, which must live as long as rows() and values() are used.
-  void add(const gradient& g, float scale);
+  void add(const gradient& g, float scale) {
+    for (const gradient_rows& part : g.sparse)
+      if (part.variable == variable_) add(part, scale);
+  }
 
   std::span<const std::int32_t> rows() const noexcept { return rows_; }
   std::span<const float> values() const noexcept { return values_; }
 
 private:
   void add(const gradient_rows& part, float scale);
-  void copy(std::span<const std::int32_t> rows, std::span<const float> values, float scale);
+  void copy(std::span<const std::int32_t> rows, std::span<const float> values, float scale) {
+    joined_rows_.insert(joined_rows_.end(), rows.begin(), rows.end());
+    for (const float g : values) joined_values_.push_back(scale * g);
+  }
 
   std::size_t variable_ = 0;
   std::span<const std::int32_t> rows_; ///< points to the single list, or to the memory below

@@ -2,19 +2,13 @@
 
 #include <mailgrad/engine/model/evaluation.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-
 namespace mailgrad {
 
 struct text_sample_options {
   std::size_t length = 0;   ///< symbols to write; 0: none
   double temperature = 0.8; ///< divides the logits: below 1 prefers likely symbols; 0: always the likeliest
   std::uint64_t seed = 1;
-  std::string
-      prompt{}; ///< what the text continues; empty: a line break, or the first symbol if there is none
+  std::string prompt{}; ///< what the text continues; empty: a line break, or else the first symbol
 };
 
 /// Requires that a text can be written with these options and these symbols for the classes of a model.

@@ -1,11 +1,7 @@
 #include <mailgrad/engine/model/weight_reads.hpp>
-
 #include <mailgrad/graph/operation.hpp>
 
 #include <fmt/format.h>
-
-#include <optional>
-#include <string>
 
 namespace mailgrad {
 
@@ -29,8 +25,7 @@ void require_rows(const node& n, const operation& made, const rows_read& read) {
              fmt::format("by number {} of {}", read.first, numbers.dims.size()));
 }
 
-/// Adds the rows that a node reads of its operand `i`, if it is of the program. Returns whether it reads no
-/// others.
+/// Adds the rows that a node of the program reads of its operand `i`. Returns whether it reads no others.
 bool add_rows_read_by(const node& n, std::size_t i, const graph& g, const bound_sources& sources,
                       row_lists& all) {
   const auto* const made = std::get_if<operation_node>(&n.what);

@@ -1,6 +1,5 @@
-#include <mailgrad/engine/record/recording.hpp>
-
 #include <mailgrad/engine/record/recorded_incarnations.hpp>
+#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/locks.hpp>
@@ -12,18 +11,14 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <limits>
-#include <optional>
 #include <system_error>
 
 namespace mailgrad::recording_file {
 
 namespace {
 
-/// Parses a recording whose last checksum is right. The recording of a killed run is parsed as far as the
-/// checksums of its parts are right. Lengths are checked in both cases.
+/// Parses a recording whose last checksum is right, or one of a killed run as far as those of its parts are.
 class parser {
 public:
   parser(std::string_view bytes, const std::string& name) : all_(bytes), rest_(bytes), name_(name) {}
@@ -119,7 +114,7 @@ private:
     const std::uint32_t source = take_number();
     const std::size_t count = take_number();
     if (source == end_source)
-      take_end(count);
+      r_.end = end_from(parsed(take(count)), std::move(r_.end.switches));
     else if (source == switch_source)
       r_.end.switches.push_back(switch_from(parsed(take(count))));
     else if (is_of_feeder(source))
@@ -128,12 +123,6 @@ private:
       take_entries(source, count);
     take(checksum_bytes);
     return source != end_source;
-  }
-
-  void take_end(std::size_t bytes) {
-    std::vector<recorded_switch> switches = std::move(r_.end.switches);
-    r_.end = end_from(parsed(take(bytes)));
-    r_.end.switches = std::move(switches);
   }
 
   rank known(std::uint64_t worker) const {
@@ -211,7 +200,6 @@ private:
   recording r_;
 };
 
-/// Checks the first bytes of a recording: its magic word and its format.
 void require_known(std::string_view bytes, const std::string& name) {
   if (!bytes.starts_with(first_word)) refuse(name, "is no recording: it does not begin with 'mgradrec'");
   if (bytes.size() < first_word.size() + 4) refuse(name, "is cut short: it has no format");
@@ -232,14 +220,12 @@ bool is_of_killed(const std::string& path) {
          path.ends_with(before_suffix);
 }
 
-/// Goes through the entries of one shard, as the shard will in a replay.
 class shard_check {
 public:
   shard_check(const recording& r, const recorded_incarnations& incarnations, std::size_t shard)
       : r_(r), incarnations_(incarnations), shard_(shard), workers_(incarnations.ranks()) {}
 
-  /// Checks all entries, and returns the last step that the shard took of each worker, by rank. Those of
-  /// workers that were cut short are left out, because shards may differ in them.
+  /// Checks all entries. Returns the last step that the shard took of each worker that was not cut short.
   std::vector<std::uint64_t> last_steps() {
     for (const order_entry& t : r_.entries[shard_]) check(t);
     if (r_.killed ? switches_ > r_.end.switches.size() : switches_ != r_.end.switches.size())
@@ -262,8 +248,7 @@ private:
     std::optional<incarnation_number> incarnation{}; ///< that joined last
     bool left = false;
     std::uint64_t step = 0;
-    std::optional<incarnation_number>
-        counted{}; ///< as present by the last switch, was lost, and has not left since
+    std::optional<incarnation_number> counted{}; ///< as present by the last switch, but was lost
   };
 
   void check(const order_entry& t) {
@@ -324,8 +309,7 @@ private:
   std::size_t entry_ = 0; ///< counted from 1
 };
 
-/// Sorts the deals by number, so that a batch dealt twice makes two equal neighbours. Those that were taken
-/// back are not among them.
+/// Sorts the deals by number, so that a batch dealt twice makes two equal neighbours.
 void require_each_batch_once(const recording& r) {
   std::vector<std::pair<std::uint64_t, std::size_t>> deals;
   for (std::size_t w = 0; w < r.batches.size(); ++w)
@@ -393,9 +377,8 @@ std::uint32_t source_of(recorded_deal::kind what) {
   return feeder_source;
 }
 
-/// Renames the recording of a killed run, because a script may start the next run before a user has looked at
-/// it. If it cannot be renamed, the next run is refused. If an older one is kept already, that one remains
-/// and the newer one is overwritten.
+/// Renames the recording of a killed run, as a script may start the next run before a user has looked at it;
+/// else the next run is refused. If an older one is kept already, the newer one is overwritten.
 void keep_killed(const std::string& path) {
   const std::string real = replaced_file::without_links(path);
   const std::string partial = replaced_file::partial(real), kept = real + std::string(killed_suffix);

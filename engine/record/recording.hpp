@@ -3,18 +3,9 @@
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/shard/order_entry.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <ostream>
-#include <span>
 #include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -68,11 +59,9 @@ struct recording_end {
 struct recording {
   std::string name; ///< name of the file, for messages
   recording_header header;
-  std::vector<std::vector<order_entry>> entries; ///< by shard, in its order
-  std::vector<std::vector<std::uint64_t>>
-      batches; ///< by rank: the numbers of the batches that the worker was dealt, in order
-  std::vector<std::vector<dealt_incarnation>>
-      incarnations{}; ///< by rank, ascending; none: all are of incarnation 0
+  std::vector<std::vector<order_entry>> entries;   ///< by shard, in its order
+  std::vector<std::vector<std::uint64_t>> batches; ///< by rank: the numbers of those dealt, in order
+  std::vector<std::vector<dealt_incarnation>> incarnations{}; ///< by rank, ascending; none: one, 0
   recording_end end;
   /// The recording was not completed, since its run was killed or the disk was full: it may be cut, and `end`
   /// has only switches.
@@ -116,10 +105,8 @@ public:
   void add_switch(const recorded_switch& s);
   /// Writes the end without its switches, which add_switch() has written.
   void end(const recording_end& e);
-  /// Waits until all that is written is on the disk, where a power failure leaves it.
-  void sync();
-  /// Whether anything could not be written so far.
-  bool failed() const noexcept { return failure_ != 0; }
+  void sync(); ///< waits until all that is written is on the disk, where a power failure leaves it
+  bool failed() const noexcept { return failure_ != 0; } ///< whether anything could not be written so far
   /// Why, in the words of the system.
   std::string why_failed() const { return std::generic_category().message(failure_); }
   /// Ends a recording that has failed, once. Its whole parts are left to be repeated as those of a killed

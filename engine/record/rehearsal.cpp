@@ -2,12 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <deque>
-#include <optional>
-#include <string>
-#include <utility>
-
 namespace mailgrad {
 
 namespace {
@@ -18,26 +12,21 @@ using kind = order_entry::kind;
 class rehearsal_listener {
 public:
   virtual ~rehearsal_listener() = default;
-  /// A shard has judged a gradient of a worker, which had trained `batches` by then. `gap`: the versions
-  /// since its weights were read.
+  /// A shard has judged a gradient of this gap, of a worker which had trained `batches` by then.
   virtual void judged(std::size_t shard, const order_entry& entry, verdict what, std::uint64_t gap,
                       std::uint64_t batches) = 0;
-  /// A shard makes an update of so many of the gradients that it has judged to be merged, those that came
-  /// first.
+  /// A shard makes an update of so many of the gradients that it has judged to be merged, the first ones.
   virtual void merged([[maybe_unused]] std::size_t shard, [[maybe_unused]] std::uint64_t gradients) {}
   /// At a shard a round is over: what was deferred is to be merged next.
   virtual void round_over([[maybe_unused]] std::size_t shard) {}
-  /// A shard has sent its weights to a worker.
   virtual void answered(std::size_t shard, rank worker) = 0;
 };
 
-/// Simulates a replay without data, gradients and threads. Before a replay begins, this tells whether every
-/// entry will get its gradient, and every worker its weights.
+/// Simulates a replay without data, gradients and threads, so that it is known to come to its end.
 ///
-/// It waits for the same things as parameter_actor, device_actor, feeder and policy_switcher. It takes a step
-/// of a worker or an entry of a shard as soon as one is possible; their order does not change the result. It
-/// does not compute losses: if the recorded run diverged, a worker diverges after its last recorded gradient.
-/// A shard that lacks entries of a worker that was lost answers it at once.
+/// It takes a step of a worker or an entry of a shard as soon as one is possible; their order does not change
+/// the result. If the recorded run diverged, a worker diverges after its last recorded gradient. A shard that
+/// lacks entries of a worker that was lost answers it at once.
 class rehearsal {
 public:
   /// `r` must pass require_repeatable() and outlive this object, as must `listener`, which may be null.
@@ -59,8 +48,7 @@ public:
   }
 
   /// Goes as far as possible. A later call goes further if entries have been added to the recording.
-  /// Errors  recording_error: a worker pushes a gradient before the last one was taken, or gets weights
-  ///         twice.
+  /// Errors  recording_error: a worker pushes before its last gradient was taken, or gets weights twice.
   void run() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -71,7 +59,6 @@ public:
       moved = pass_switch() || moved;
     }
   }
-  /// Whether every worker has ended and every entry is taken.
   bool has_ended() const {
     for (std::size_t s = 0; s < shards_.size(); ++s)
       if (shards_[s].next < r_.entries[s].size()) return false;
@@ -238,8 +225,7 @@ private:
       me.gone = true;
     return true;
   }
-  /// Whether the recording may lack batches of this worker. A killed run may have dealt more batches than it
-  /// wrote, unless the worker is known to have ended.
+  /// Whether a killed run may have dealt this worker more batches than it wrote.
   bool lacks_deals(std::size_t w) const {
     const worker& me = workers_[w];
     if (!r_.killed || me.batches < incarnation_of(w).end) return false;
@@ -287,7 +273,6 @@ private:
   bool takes_held(std::size_t w) const {
     return workers_[w].holds_step && workers_[w].step < incarnations_.step_before(passed_, w).value;
   }
-  /// Pushes what a worker keeps when it comes to a switch.
   bool flush(std::size_t w) {
     worker& me = workers_[w];
     if (!takes_held(w) && me.local == 0) return false;
@@ -410,8 +395,7 @@ private:
       if (s.in_policy[w]) s.machine.rule().join({w});
     }
   }
-  /// Sends weights to the workers that may start. Answers from before a switch of policy are dropped, because
-  /// workers ignore them.
+  /// Sends weights to the workers that may start, which ignore answers from before a switch of policy.
   void release(std::size_t at) {
     shard& s = shards_[at];
     for (std::uint32_t w = 0; w < workers_.size(); ++w) {
@@ -525,7 +509,6 @@ struct timed_push {
   instant judged{0};
   instant::rep steps = 1;
 
-  /// Of each step.
   instant step() const { return (judged - *begun) / steps; }
 };
 
@@ -602,7 +585,6 @@ private:
     std::vector<timed_push> pushes;
   };
 
-  /// A gradient that waits for its update.
   struct merging_gradient {
     std::uint64_t gap = 0;    ///< when it came
     std::uint64_t merges = 0; ///< updates of merged gradients before that

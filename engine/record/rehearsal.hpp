@@ -1,20 +1,8 @@
 #pragma once
 
-#include <mailgrad/engine/account/staleness_histogram.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/record/recorded_incarnations.hpp>
-#include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/engine/shard/order_entry.hpp>
 #include <mailgrad/engine/shard/policy_machine.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <deque>
-#include <limits>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 

@@ -2,8 +2,6 @@
 
 #include <mailgrad/engine/weights/weights_file.hpp>
 
-#include <filesystem>
-
 namespace mailgrad {
 
 /// Writes a trained model as an ONNX file (operators of version 17, format version 8), which other programs

@@ -1,14 +1,10 @@
 #include <mailgrad/engine/weights/predictor.hpp>
 
-#include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/tensor/error.hpp>
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 

@@ -1,18 +1,8 @@
 #pragma once
 
-#include <mailgrad/data/dataset.hpp>
-#include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/tensor/device.hpp>
-
-#include <cstddef>
-#include <functional>
-#include <map>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 

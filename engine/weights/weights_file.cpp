@@ -1,8 +1,7 @@
-#include <mailgrad/engine/weights/weights_file.hpp>
-
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>
@@ -16,13 +15,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
 #include <fstream>
 #include <limits>
-#include <map>
 #include <stdexcept>
 #include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
@@ -45,8 +41,7 @@ std::string beginning_of(const std::filesystem::path& path) {
   return bytes;
 }
 
-/// A message of protobuf whose first field is a version of ONNX, and the next the producer, graph or
-/// operators.
+/// A message of protobuf whose first field is a version of ONNX, the next the producer, graph or operators.
 bool is_onnx(std::string_view first) {
   constexpr std::string_view next_fields = "\x12\x3a\x42";
   return first.size() > 2 && first[0] == '\x08' && first[1] > 0 && first[1] < 32 &&
@@ -73,7 +68,6 @@ bool may_be_safetensors(std::string_view first, std::uint64_t size) {
   throw_malformed(path, fmt::format("expected a file of weights, found {}", what));
 }
 
-/// A recording begins with these bytes.
 constexpr std::string_view recording_begins = "mgradrec";
 
 /// What a file is that begins so and is no safetensors file, and what may be done with it.
@@ -127,12 +121,18 @@ std::size_t count_in(const json& found, const char* name) {
   return found.get<std::size_t>();
 }
 
-std::vector<std::size_t> counts_in(const json& object, const char* name) {
+/// What `read` makes of each entry of a list.
+template <class Read>
+auto list_in(const json& object, const char* name, Read read) {
   const json& list = field(object, name);
   if (!list.is_array()) fail(fmt::format("'{}' must be a list, not {}", name, shown(list)));
-  std::vector<std::size_t> counts;
-  for (const json& each : list) counts.push_back(count_in(each, name));
-  return counts;
+  std::vector<decltype(read(list))> all;
+  for (const json& each : list) all.push_back(read(each));
+  return all;
+}
+
+std::vector<std::size_t> counts_in(const json& object, const char* name) {
+  return list_in(object, name, [&](const json& each) { return count_in(each, name); });
 }
 
 shape shape_in(const json& object, const char* name) {
@@ -153,26 +153,18 @@ bool is_first(const json& object, const char* name, std::string_view first, std:
 }
 
 std::vector<std::string> texts_in(const json& object, const char* name) {
-  const json& list = field(object, name);
-  if (!list.is_array()) fail(fmt::format("'{}' must be a list, not {}", name, shown(list)));
-  std::vector<std::string> texts;
-  for (const json& each : list) {
+  return list_in(object, name, [&](const json& each) {
     if (!each.is_string()) fail(fmt::format("'{}' must be texts, not {}", name, shown(each)));
-    texts.push_back(each.get<std::string>());
-  }
-  return texts;
+    return each.get<std::string>();
+  });
 }
 
 std::vector<float> numbers_in(const json& object, const char* name) {
-  const json& list = field(object, name);
-  if (!list.is_array()) fail(fmt::format("'{}' must be a list, not {}", name, shown(list)));
-  std::vector<float> numbers;
-  for (const json& each : list) {
+  return list_in(object, name, [&](const json& each) {
     if (!each.is_number() || !std::isfinite(each.get<float>()))
       fail(fmt::format("'{}' must be finite numbers, not {}", name, shown(each)));
-    numbers.push_back(each.get<float>());
-  }
-  return numbers;
+    return each.get<float>();
+  });
 }
 
 std::vector<float> divisors_in(const json& object, const char* name) {
@@ -247,15 +239,11 @@ bool is_zero(const json& card) {
 }
 
 std::vector<input_request> inputs_in(const json& object) {
-  const json& list = field(object, "inputs");
-  if (!list.is_array()) fail("'inputs' must be a list, not " + shown(list));
-  std::vector<input_request> inputs;
-  for (const json& each : list) {
+  return list_in(object, "inputs", [](const json& each) {
     if (!each.is_object()) fail("'inputs' must be objects, not " + shown(each));
     const dtype type = is_first(each, "type", "float32", "int32") ? dtype::float32 : dtype::int32;
-    inputs.push_back({text_in(each, "name"), {shape_in(each, "shape"), type}});
-  }
-  return inputs;
+    return input_request{text_in(each, "name"), {shape_in(each, "shape"), type}};
+  });
 }
 
 json list_of(const shape& s) { return std::vector<std::size_t>(s.begin(), s.end()); }

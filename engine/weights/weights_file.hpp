@@ -5,14 +5,8 @@
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/tensor/tensor.hpp>
 
-#include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
@@ -62,10 +56,8 @@ struct model_card {
   std::vector<std::string> class_names{};
   /// What each number of a sample was divided by: one for all, or one each; empty: nothing.
   std::vector<float> divisors{};
-  /// How the rows of the CSV file became samples; without columns for other data.
-  table_layout table{};
-  /// Whether the libsvm file called its first column 0, and not 1.
-  bool counts_from_zero = false;
+  table_layout table{}; ///< how the rows of the CSV file became samples; without columns for other data
+  bool counts_from_zero = false; ///< whether the libsvm file called its first column 0, and not 1
 };
 
 /// The card of a model that is trained on `data`; `model` as model_card::model.

@@ -1,13 +1,10 @@
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
-
 #include <mailgrad/kernels/encodings.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 namespace mailgrad {
@@ -30,8 +27,7 @@ void write_header(const wire_header& h, std::span<std::byte> to) {
   put_whole(to, 8, h.setting);
 }
 
-// What blocks share is written first. Only then it is known that all numbers are finite, and residuals may
-// change.
+// What blocks share is written first. Then all numbers are known to be finite, and residuals may change.
 
 bool encode_blocks_as_int8(std::size_t block, compensated_numbers all, std::span<std::byte> scales,
                            std::span<std::byte> multiples) {

@@ -1,5 +1,4 @@
 #include <mailgrad/engine/wire/wire_format.hpp>
-
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/settings.hpp>
 #include <mailgrad/options/spelling.hpp>

@@ -3,12 +3,7 @@
 #include <mailgrad/tensor/error.hpp>
 
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <span>
-#include <string>
-#include <string_view>
 #include <system_error>
 
 namespace mailgrad {
@@ -23,7 +18,6 @@ enum class wire_encoding : std::uint8_t {
   one_bit = 5
 };
 
-/// An encoding with its settings.
 struct wire_format {
   wire_encoding encoding = wire_encoding::float32;
   std::uint32_t block = 0; ///< int8 and one_bit: numbers that share a scale or two means

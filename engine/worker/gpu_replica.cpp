@@ -1,5 +1,4 @@
 #include <mailgrad/engine/worker/gpu_replica.hpp>
-
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -7,11 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
-#include <span>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
@@ -33,15 +28,13 @@ constexpr const char* of_loss = "the loss of a worker and the norm of its gradie
 
 } // namespace
 
-/// A model for one batch size, compiled for a queue of a GPU. It has several sets of inputs, each with the
-/// same bytes side by side in pinned memory and on the GPU: while a step reads one set, the batch of the
-/// next step goes to another. Each set has the record of the step that reads it. The rows of its gradients of
-/// tables lie side by side on the GPU, too.
+/// A model for one batch size, compiled for a queue of a GPU. It has several sets of inputs, each side by
+/// side in pinned memory and on the GPU, with the record of the step that reads it: meanwhile the next batch
+/// goes to another. Rows of gradients of tables lie side by side, too.
 /// Errors   compile: as bound_model; device_error for lack of memory.
 class gpu_program {
 public:
-  /// `place` outlives the program, and is a queue of the first of the request's devices.
-  /// `rows_there`: gradients have the rows of tables on the GPU.
+  /// `place` is a queue of the request's first device, and outlives the program. `rows_there`: on the GPU.
   gpu_program(const model_function& build, const model_request& request, const parameter_layout& layout,
               cuda::gpu_queue& place, std::size_t sets, bool rows_there = false)
       : queue_(place), rows_there_(rows_there), model_(
@@ -61,7 +54,6 @@ public:
 
   /// The record that a step with this set writes, which others may hold as well.
   const std::shared_ptr<cuda::step_record>& record_of(std::size_t set) const { return inputs_[set].record; }
-  /// Binds what every step of this program uses.
   void bind(const float* weights, float* loss, const parameter_layout& layout) {
     for (const auto& v : model_.sources().variables())
       model_.code().bind(v.what, weights + layout.variables()[v.index].offset);
@@ -72,7 +64,6 @@ public:
   void stage(std::size_t set, const batch& inputs) {
     model_.sources().stage(inputs, inputs_[set].staged.as<std::byte>().data());
   }
-  /// Queues the copy of a set to the GPU on the queue.
   void send(std::size_t set) {
     const cuda::pinned_block& from = inputs_[set].staged;
     cuda::runtime::copy(std::get<cuda_stream>(queue_.where()).stream, address_of(set),
@@ -84,21 +75,18 @@ public:
     const cuda::pinned_block& from = inputs_[set].staged;
     return beside.copy(address_of(set), from.as<std::byte>().data(), from.bytes());
   }
-  /// Lets the runs from now on read this set, and write the dense gradient, float32[dense_size], to
-  /// `gradient`. Returns what says which memory they use.
+  /// Lets runs read this set and write float32[dense_size] to `gradient`. Returns which memory they use.
   cuda::kept_graphs::key use(std::size_t set, float* gradient) {
     model_.sources().bind_staged(model_.code(), address_of(set));
     for (const dense_fetch& f : list_.dense) model_.code().bind_fetch(f.index, gradient + f.offset);
     return {this, address_of(set), gradient};
   }
-  /// What a step reads of the weights.
   const weight_reads& reads() const noexcept { return reads_; }
   /// Where numbers of a batch lie on the GPU once it has come to this set.
   const std::int32_t* numbers_on_gpu(std::size_t set, const batch_part& part, const batch& of) const {
     return reinterpret_cast<const std::int32_t*>(part_on_gpu(set, part, of));
   }
 
-  /// Whether the model has tables.
   bool has_rows() const noexcept { return !list_.sparse.empty(); }
   /// Gives a gradient of `out.source` memory for the rows of this program's tables.
   void prepare(gradient& out) const { rows_there_ ? prepare_on_gpu(out) : prepare_on_host(out); }
@@ -238,16 +226,6 @@ gpu_replica::~gpu_replica() {
   }
 }
 
-void gpu_replica::on_end(std::function<void()> notice) {
-  const std::lock_guard held(ending_->mutex);
-  ending_->tell = std::move(notice);
-}
-
-void gpu_replica::prepare(std::size_t samples) {
-  cuda::runtime::make_current(place_.index);
-  program_for(samples);
-}
-
 gpu_program& gpu_replica::program_for(std::size_t samples) {
   auto& known = programs_[samples];
   if (!known) {
@@ -266,8 +244,7 @@ gpu_program& gpu_replica::program_for(std::size_t samples) {
   return *known;
 }
 
-/// A set that neither a step under way reads nor the batch lies in that was foreseen. The last copy to it is
-/// over: either a step has ended that read it, or it was of a batch that another one has replaced.
+/// A set that neither a step under way reads nor the batch lies in that was foreseen.
 std::size_t gpu_replica::free_set(const gpu_program& p) const {
   std::size_t set = 0;
   const auto taken = [&](const auto& by) { return by.code == &p && by.set == set; };
@@ -388,12 +365,6 @@ void gpu_replica::abandon() noexcept {
   queued_.pop_back();
 }
 
-/// Lets go of the weights, and keeps the room that they took.
-void gpu_replica::forget(queued_step& step) {
-  step.weights.clear();
-  spare_ = std::move(step.weights);
-}
-
 float gpu_replica::end_step() {
   queued_step ended = std::move(queued_.front());
   queued_.erase(queued_.begin());
@@ -445,12 +416,6 @@ void gpu_replica::use_weights(std::uint32_t shard, const snapshot& values) {
   shards_[shard].staged = true;
 }
 
-void gpu_replica::stage_dense(std::uint32_t shard) {
-  const shard_range range = layout_->shard(shard);
-  const std::size_t end = std::min(range.end, std::max(range.begin, layout_->dense_size()));
-  std::copy_n(shards_[shard].values, end - range.begin, staged_.as<float>().data() + range.begin);
-}
-
 /// What the step reads of the shard's tables, which only its batch tells.
 void gpu_replica::stage_tables(std::uint32_t shard, const queued_step& step) {
   const shard_range range = layout_->shard(shard);
@@ -468,8 +433,7 @@ void gpu_replica::stage_tables(std::uint32_t shard, const queued_step& step) {
   copy_rows(host_stream{}, copies_);
 }
 
-/// Copies the weights that may have changed since they were given: those that are no snapshot, to which under
-/// hogwild other workers write meanwhile. And copies tables.
+/// Copies tables, and weights that may have changed since they were given, as others write under hogwild.
 void gpu_replica::stage_other_weights(const queued_step& step) {
   std::optional<racing_read> others_write;
   if (racing()) others_write.emplace();
@@ -482,8 +446,7 @@ void gpu_replica::stage_other_weights(const queued_step& step) {
   }
 }
 
-/// They go to the same memory in each step, so that its graph reads the same addresses. The GPU itself reads
-/// the rows of pinned memory that it copies.
+/// They go to the same memory in each step, so that its graph reads the same addresses.
 void gpu_replica::send_weights() {
   const queued_step& step = queued_.back();
   const weight_reads& reads = step.code->reads();
@@ -508,11 +471,6 @@ void gpu_replica::send_weights() {
     reads.list_copies(i, from, there, numbers, copies_);
   }
   copy_rows(s, copies_);
-}
-
-std::shared_ptr<gradient> gpu_replica::make_gradient() const {
-  cuda::runtime::make_current(place_.index); // pinned memory would else wake the first GPU
-  return naming_memory("a gradient of a worker", [this] { return new_gradient(); });
 }
 
 std::shared_ptr<gradient> gpu_replica::new_gradient() const {
@@ -543,12 +501,6 @@ void gpu_replica::fetch_gradient(const float* from) {
   }
 }
 
-float* gpu_replica::place_for_gradient() {
-  gradient& out = *queued_.back().out;
-  memory& there = !any_near_ ? gradient_ : all_near_ ? out.dense : out.on_gpu;
-  return there.on<float>(queue_.where()).data();
-}
-
 /// Queues what cosine_to() makes of the step's gradient and the one that it is compared with.
 void gpu_replica::multiply(const float* fresh) {
   const stream& s = queue_.where();
@@ -563,16 +515,6 @@ void gpu_replica::multiply(const float* fresh) {
   inner_product(s, a, a, found + 1);
   inner_product(s, b, b, found + 2);
   cuda::runtime::copy(queue_stream().stream, products_->seen.as<double>().data(), found, 3 * sizeof(double));
-}
-
-void gpu_replica::compare_with(std::shared_ptr<const gradient> stale) {
-  if (any_near_) compared_ = std::move(stale);
-}
-
-std::optional<double> gpu_replica::cosine_to(const gradient& stale, const gradient& fresh) const {
-  if (!any_near_) return cosine(stale, fresh);
-  const std::span<const double> found = products_->seen.as<double>();
-  return cosine(found[0], found[1], found[2]);
 }
 
 } // namespace mailgrad

@@ -1,14 +1,9 @@
 #include <mailgrad/engine/worker/gpu_stage.hpp>
-
-#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
-#include <algorithm>
 #include <cstring>
-#include <optional>
-#include <stdexcept>
 
 namespace mailgrad {
 
@@ -139,12 +134,6 @@ void gpu_stage::hand_on(value_set& made, bool elsewhere) {
   made.ready = queue_->record();
 }
 
-void gpu_stage::end(const stage_program& code, stage_sum& sum) {
-  if (all_near_) return;
-  fetch_dense(code, sum);
-  fetch_rows(sum);
-}
-
 /// What shards that are not on the GPU read of the gradient.
 void gpu_stage::fetch_dense(const stage_program& code, stage_sum& sum) {
   float* const to = sum.into->dense.on_host<float>().data();
@@ -216,11 +205,6 @@ void gpu_stage::bring_rows(const micro_batch& m, const weight_reads& reads) {
   for (std::uint32_t s = 0; s < given_.size(); ++s)
     if (near_[s]) reads.list_copies(s, given_[s].on_gpu.on(queue_->where()).data(), there, numbers, copies_);
   copy_rows(queue_->where(), copies_);
-}
-
-float* gpu_stage::dense_of(const stage_sum& sum) {
-  memory& there = !any_near_ ? gradient_ : all_near_ ? sum.into->dense : sum.into->on_gpu;
-  return there.on<float>(queue_->where()).data();
 }
 
 /// Shards on the GPU read the rows after the step.

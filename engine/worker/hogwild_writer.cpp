@@ -1,15 +1,11 @@
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
-
 #include <mailgrad/tensor/error.hpp>
-
-#include <algorithm>
 
 namespace mailgrad {
 
 namespace {
 
-/// Floats that are loaded, updated and stored at a time. A smaller tile loses fewer updates of other workers,
-/// which fall between load and store; a larger tile runs faster.
+/// Floats updated at a time. A smaller tile loses fewer updates of others; a larger one runs faster.
 constexpr std::size_t tile = 1024;
 
 } // namespace
@@ -49,7 +45,15 @@ const float* hogwild_writer::begin_step() {
 
 std::uint64_t hogwild_writer::write(std::shared_ptr<const gradient> g, float scale) {
   if (!block_) return write(*g, scale);
-  queue_update(std::move(g), scale, next_update());
+  // Each kernel reads and writes its part of the block in place, while kernels of other queues do so.
+  const update_number step = next_update();
+  while (!taken_.empty() && taken_.front().first.passed()) taken_.pop_front();
+  at_->wait_for(g->ready);
+  queue_dense(*g, scale, step);
+  queue_rows(*g, scale, step);
+  const device_event done = at_->record();
+  block_->note_written(worker_, done);
+  taken_.emplace_back(done, std::move(g));
   ++updates_;
   return store_->advance() - version_read_;
 }
@@ -66,19 +70,6 @@ std::uint64_t hogwild_writer::write(const gradient& g, float scale) {
   return store_->advance() - version_read_;
 }
 
-void hogwild_writer::keep(archive& a) {
-  a.version(1);
-  a.field("updates", updates_);
-  optimizer_->keep(a, *at_);
-}
-
-/// Counts only finished updates, so two updates that are made at once may have the same number.
-update_number hogwild_writer::next_update() const noexcept {
-  update_number next(updates_ + 1);
-  next.of_weights = store_->updates() + 1;
-  return next;
-}
-
 void hogwild_writer::write_dense(const gradient& g, float scale, update_number step) {
   std::array<float, tile> values;
   const float* gradients = g.dense.on_host<float>().data();
@@ -92,17 +83,6 @@ void hogwild_writer::write_dense(const gradient& g, float scale, update_number s
       store_->store(first, window);
     }
   }
-}
-
-/// Each kernel reads and writes its part of the block in place, while kernels of other queues do so.
-void hogwild_writer::queue_update(std::shared_ptr<const gradient> g, float scale, update_number step) {
-  while (!taken_.empty() && taken_.front().first.passed()) taken_.pop_front();
-  at_->wait_for(g->ready);
-  queue_dense(*g, scale, step);
-  queue_rows(*g, scale, step);
-  const device_event done = at_->record();
-  block_->note_written(worker_, done);
-  taken_.emplace_back(done, std::move(g));
 }
 
 void hogwild_writer::queue_dense(const gradient& g, float scale, update_number step) {

@@ -3,7 +3,6 @@
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <algorithm>
 #include <ranges>
 #include <tuple>
 
@@ -54,11 +53,6 @@ private:
 };
 
 } // namespace
-
-std::byte* row_memory::take(std::size_t bytes) {
-  host_queue here;
-  return take(bytes, here);
-}
 
 std::byte* row_memory::take(std::size_t bytes, device_queue& at) {
   if (used == blocks.size()) blocks.emplace_back();
@@ -292,11 +286,6 @@ std::unique_ptr<stage_program::compiled_part> stage_program::compiled(std::size_
 }
 
 stage_program::~stage_program() = default;
-
-std::size_t stage_program::readers_of(std::size_t segment) const {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      parts_, [&](const part& p) { return std::ranges::find(p.reads, segment) != p.reads.end(); }));
-}
 
 std::shared_ptr<value_set> stage_program::make_values(std::size_t i) const {
   auto made = std::make_shared<value_set>();

@@ -1,22 +1,11 @@
 #pragma once
 
-#include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/weight_reads.hpp>
 #include <mailgrad/graph/placement/partition.hpp>
 #include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/memory.hpp>
 #include <mailgrad/tensor/tensor.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -26,7 +15,10 @@ struct row_memory {
   std::size_t used = 0;         ///< blocks that this step has taken
   std::vector<memory> outgrown; ///< of a GPU, which would be waited for to free it
   /// On the host.
-  std::byte* take(std::size_t bytes);
+  std::byte* take(std::size_t bytes) {
+    host_queue here;
+    return take(bytes, here);
+  }
   /// For kernels of this queue, which is the same or of the same device in each call.
   std::byte* take(std::size_t bytes, device_queue& at);
 };
@@ -77,7 +69,6 @@ struct stage_sum {
 
 class stage_place;
 
-/// One micro-batch of a step.
 struct micro_batch {
   std::shared_ptr<const batch> samples;
   float share = 1;          ///< its fraction of the step's samples
@@ -88,12 +79,10 @@ struct micro_batch {
 
 /// The part of a model that one of its devices computes, compiled for one size of micro-batch.
 ///
-/// Every stage builds the whole graph and compiles only its own segments. The graphs of all stages are the
-/// same, so the stages agree on the numbers of the segments and the order of their values.
+/// Every stage builds the same graph, so that all agree on its segments, and compiles only its own ones.
 /// Errors  graph_error from the model function.
 class stage_program {
 public:
-  /// A segment of this device.
   struct part {
     std::size_t number;             ///< in the order of all segments
     std::vector<std::size_t> reads; ///< the segments whose values it needs
@@ -117,29 +106,25 @@ public:
   ~stage_program();
 
   std::span<const part> parts() const noexcept { return parts_; }
-  /// What the dense gradient of the whole model covers.
   const std::shared_ptr<const coverage>& covered() const noexcept { return covered_; }
   /// What the further addends of this device cover; nothing without `sums_apart`.
   const std::shared_ptr<const coverage>& added() const noexcept { return added_; }
-  /// The number of parts of this device that need the values of `segment`.
-  std::size_t readers_of(std::size_t segment) const;
-  /// The dense gradients that this device delivers.
+  std::size_t readers_of(std::size_t segment) const {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        parts_, [&](const part& p) { return std::ranges::find(p.reads, segment) != p.reads.end(); }));
+  }
   const std::vector<delivery>& delivered() const noexcept { return delivered_; }
-  /// The same as ranges of the model's flat vector, ascending; the ranges of the weights that it may read
-  /// whole; and those of the tables that it reads by rows.
+  /// The same as ranges of the flat vector, ascending; of weights that it may read whole, and tables by rows.
   const std::vector<shard_range>& delivered_ranges() const noexcept { return delivered_ranges_; }
   const std::vector<shard_range>& weights_read() const noexcept { return weights_read_; }
   const std::vector<shard_range>& tables_read() const noexcept { return tables_read_; }
-  /// The device that computes `segment`.
   device maker_of(std::size_t segment) const { return segments_.at(segment).where; }
-  /// Makes memory for the values that part `i` computes for others.
   std::shared_ptr<value_set> make_values(std::size_t i) const;
   /// Computes part `i` from the values in `read`, which are in the order of part::reads. Values for other
   /// segments go to `made`; the part's gradients and loss are added to `sum`.
   void run(std::size_t i, const micro_batch& m, const weight_addresses& weights,
            std::span<const value_set* const> read, value_set& made, stage_sum& sum);
-  /// Computes it, or queues it on a GPU, with what `with` has on the device of the stage. On a GPU the loss
-  /// is added by whoever reads it there (loss_of()).
+  /// Computes it, or queues it on a GPU, with what `with` has there. On a GPU, loss_of() is not added.
   void run(std::size_t i, const micro_batch& m, stage_place& with, std::span<const value_set* const> read,
            value_set& made, stage_sum& sum);
   /// Where part `i` writes the loss of a micro-batch; null if it computes none.
@@ -192,10 +177,9 @@ public:
 
 /// Decides which part of which micro-batch a stage computes next. A plain class: the actor only moves values.
 ///
-/// A part may run under three conditions. The values it reads have arrived; it has run for all earlier
-/// micro-batches; and each stage that reads its values still gives credit for them. Of several such parts the
-/// one latest in the order of segments runs first. Backward thus goes before forward, which frees values
-/// early.
+/// A part may run when the values it reads have arrived, it has run for all earlier micro-batches, and each
+/// stage that reads its values still gives credit for them. Of several such parts the one latest in the order
+/// of segments runs first: backward goes before forward, which frees values early.
 /// Source  Narayanan et al., PipeDream, SOSP 2019, section 3.2: one forward, one backward; Huang et al.,
 ///         GPipe, NeurIPS 2019: all micro-batches of a step read one version of the weights.
 /// Never   waits for ever, if `credits` is at least 1. Take the earliest unfinished micro-batch and the first
@@ -203,13 +187,11 @@ public:
 ///         returned all credit for earlier micro-batches.
 class stage_schedule {
 public:
-  /// A part as the schedule sees it.
   struct part {
     std::size_t number;               ///< in the order of all segments
     std::vector<std::size_t> reads;   ///< the numbers of the segments whose values it needs
     std::vector<std::size_t> readers; ///< the other stages that read its values
   };
-  /// One run of a part.
   struct turn {
     std::size_t micro_batch;
     std::size_t part; ///< index among the parts of this micro-batch
@@ -217,8 +199,7 @@ public:
     friend bool operator==(const turn&, const turn&) = default;
   };
 
-  /// `parts` has the parts of each micro-batch, since micro-batches of different sizes are compiled apart.
-  /// `credits` is how many micro-batches a reader may be behind.
+  /// `parts` are those of each micro-batch. `credits` is how many micro-batches a reader may be behind.
   stage_schedule(std::vector<std::vector<part>> parts, std::size_t credits);
   /// Notes that the values of a segment have arrived, from another stage or from this one.
   void arrive(std::size_t micro_batch, std::size_t segment) { arrived_.at(micro_batch).push_back(segment); }
@@ -230,8 +211,7 @@ public:
   void ran(const turn& t);
 
   bool finished() const noexcept { return left_ == 0; }
-  /// Whether only missing credit holds the stage up, so that its readers are behind. Otherwise a stage
-  /// without a next() turn waits for values.
+  /// Whether only missing credit holds the stage up. If not, one without a next() turn waits for values.
   bool waits_for_credit() const { return !first(true) && first(false); }
 
 private:

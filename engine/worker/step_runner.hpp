@@ -2,17 +2,8 @@
 
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
-#include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/memory.hpp>
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -28,7 +19,6 @@ public:
   bool on_gpu(std::uint32_t shard) const {
     return (shard < by_shard_.size() ? by_shard_[shard] : all_) == weight_place::same_gpu;
   }
-  /// The same for each of so many shards.
   std::vector<bool> on_gpu_by_shard(std::size_t shards) const {
     std::vector<bool> near(shards);
     for (std::uint32_t s = 0; s < shards; ++s) near[s] = on_gpu(s);
@@ -40,8 +30,7 @@ private:
   std::vector<weight_place> by_shard_;
 };
 
-/// The weights of a shard for one step of a worker that spans several devices: values on the host, which
-/// `owner` keeps alive, or a snapshot on the GPU of all these devices.
+/// The weights of a shard for a step on several devices: values on the host, or a snapshot on their GPU.
 struct weight_view {
   const float* values = nullptr;
   std::shared_ptr<const void> owner;
@@ -50,28 +39,33 @@ struct weight_view {
 
 /// The cosine of the angle between two gradients of the same mini-batch, over all their values.
 ///
-/// It is exactly 1 if they are the same. There is none if a gradient is zero or holds a value that is not
-/// finite, or if they list different rows of a table.
+/// Exactly 1 if they are the same; none if one is zero or not finite, or if they list different rows.
 std::optional<double> cosine(const gradient& a, const gradient& b);
 /// The same from the inner products of a with b, with itself, and of b with itself.
 std::optional<double> cosine(double product, double squares_a, double squares_b);
 
-/// Compares a pushed gradient with a fresh one of the same batch. It keeps the pushed gradient and collects
-/// the weights that each shard applied it to. The worker then computes the fresh gradient at these weights.
+/// Compares a pushed gradient with a fresh one of its batch, at the weights to which each shard applied it.
 class gradient_comparison {
 public:
   explicit gradient_comparison(std::size_t shards) : weights_(shards) {}
   /// Begins a comparison; the one before is dropped if its weights never came.
-  void begin(step_number step, std::shared_ptr<const gradient> stale);
+  void begin(step_number step, std::shared_ptr<const gradient> stale) {
+    forget();
+    step_ = step;
+    stale_ = std::move(stale);
+  }
   /// Takes the weights that `shard` applied the gradient of `step` to. Those of another step are ignored.
-  void take(shard_index shard, step_number step, snapshot weights);
+  void take(shard_index shard, step_number step, snapshot weights) {
+    if (!stale_ || step != step_ || weights_[shard.value]) return;
+    weights_[shard.value] = std::move(weights);
+    --missing_;
+  }
   void forget();
   /// Whether a comparison has begun and the weights of all shards have come.
   bool ready() const noexcept { return stale_ && missing_ == 0; }
   const std::shared_ptr<const gradient>& stale() const noexcept { return stale_; }
   const snapshot& weights(shard_index shard) const { return weights_[shard.value]; }
-  /// The step whose gradient is compared.
-  step_number step() const noexcept { return step_; }
+  step_number step() const noexcept { return step_; } ///< the step whose gradient is compared
 
 private:
   step_number step_;
@@ -103,7 +97,6 @@ enum class step_state : std::uint8_t { finished, under_way };
 class step_runner {
 public:
   virtual ~step_runner() = default;
-  /// Makes a gradient with memory for a step to write to.
   virtual std::shared_ptr<gradient> make_gradient() const = 0;
   /// Sets the notice, before the first step. The runner calls it when a step that was under way has ended, or
   /// when the runner is broken and can compute no more steps. The notice may only send a message.
@@ -135,22 +128,18 @@ public:
 
   /// How many steps may be under way at once. If several, gradients may be pushed before they are there.
   virtual std::size_t most_under_way() const noexcept { return 1; }
-  /// Whether begin_step() computes the whole step before it returns.
   virtual bool computes_at_once() const noexcept { return false; }
-  /// Whether foresee() copies batches ahead.
-  virtual bool copies_ahead() const noexcept { return false; }
+  virtual bool copies_ahead() const noexcept { return false; } ///< whether foresee() copies batches ahead
 
   /// Tells the runner which batch the next step is likely to compute, while a step is under way or between
-  /// two. A runner may queue its copy to the device then. It calls `copied`, unless that is empty, once when
-  /// the copy has run, on any thread; the notice may only send a message, and is not called if nothing was
-  /// copied. The next step may still compute another batch. A runner may hold `next` until a step has begun
-  /// with it, or it was told of another one.
+  /// two. A runner may queue its copy to the device then, and calls `copied`, unless that is empty, when it
+  /// has run, on any thread; the notice may only send a message. The next step may still compute another
+  /// batch. A runner may hold `next` until a step has begun with it, or it was told of another one.
   /// Errors  as begin_step() for that batch. A step under way still ends, and the owner begins no other.
   virtual void foresee([[maybe_unused]] std::shared_ptr<const batch> next,
                        [[maybe_unused]] std::function<void()> copied) {}
 
-  /// Computes the loss and the gradient of `inputs`; the gradient goes to `out`. The owner touches neither
-  /// `inputs` nor `out` until the step has ended.
+  /// Computes the loss of `inputs`, and the gradient to `out`. The owner touches neither until its end.
   /// Errors  std::invalid_argument without a sample or a gradient; graph_error for a batch that the model
   ///         cannot be built for; device_error. No step is under way then.
   virtual step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) = 0;

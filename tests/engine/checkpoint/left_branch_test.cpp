@@ -1,6 +1,6 @@
-#include <mailgrad/engine/checkpoint/left_branch.hpp>
-
+#include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
