@@ -1,10 +1,8 @@
 #include <mailgrad/engine/shard/gradient_sum.hpp>
-
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 
 #include <algorithm>
-#include <utility>
 
 namespace mailgrad {
 
@@ -68,9 +66,7 @@ contribution gradient_sum::result() {
 }
 
 void gradient_sum::table::keep(archive& a) {
-  a.field("variable", variable);
-  a.field("width", width);
-  a.field("rows", rows);
+  a.fields({"variable", "width", "rows"}, variable, width, rows);
   values.resize(rows.size() * width);
   a.floats("values", values);
   if (!a.reads()) return;

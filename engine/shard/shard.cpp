@@ -1,16 +1,13 @@
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
-#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 namespace mailgrad {
 
@@ -111,7 +108,7 @@ std::shared_ptr<const gradient> shard::reachable(std::shared_ptr<const gradient>
 snapshot shard::reachable(const mailgrad::snapshot& values) {
   if (!values || is_beside(*values.owner(), at_->where())) return values;
   const std::shared_ptr<memory> here = blocks_.take();
-  forget_version(*here);
+  std::erase_if(versions_, [&](const auto& known) { return known.first == here.get(); }); // no update's
   const stream& s = at_->where();
   copy_bytes(s, here->on<float>(s).data(), values.owner()->on_host<float>().data(), values.owner()->bytes());
   hold(values.owner());
@@ -259,11 +256,6 @@ std::uint64_t& shard::version_in(const memory& b) {
   return found != versions_.end() ? found->second : versions_.emplace_back(&b, unknown).second;
 }
 
-/// To be called for a block of the pool that gets other values than an update writes.
-void shard::forget_version(const memory& b) {
-  std::erase_if(versions_, [&b](const auto& known) { return known.first == &b; });
-}
-
 void shard::update_tables(const parallel_update& done) {
   if (is_on_gpu(*at_)) return update_tables_there(done);
   memory& target = *done.target_;
@@ -281,7 +273,10 @@ void shard::update_tables(const parallel_update& done) {
     work.rows = rows_.rows();
     work.values = rows_.values();
     optimizer_->update_rows(at_->where(), work);
-    if (logged) note_rows(t, work.rows);
+    if (!logged) continue;
+    for (const std::int32_t row : work.rows)
+      if (row >= t.row_begin && row < t.row_end)
+        log_.note(t.in_shard + static_cast<std::size_t>(row - t.row_begin) * t.width, t.width);
   }
   version_in(target) = version_.value + 1;
 }
@@ -354,12 +349,6 @@ void shard::list_rows_there(const table_piece& t, const parallel_update& done) {
         rows_there_.push_back({part.rows, part.values.data(), c.scale * done.share_});
 }
 
-void shard::note_rows(const table_piece& t, std::span<const std::int32_t> rows) {
-  for (const std::int32_t row : rows)
-    if (row >= t.row_begin && row < t.row_end)
-      log_.note(t.in_shard + static_cast<std::size_t>(row - t.row_begin) * t.width, t.width);
-}
-
 void shard::update(std::span<const contribution> gradients, double rate, float share) {
   begin_update(*alone_, gradients, rate, 1, nullptr, share);
   while (alone_->compute_part() == parallel_update::progress::computed) {
@@ -367,8 +356,7 @@ void shard::update(std::span<const contribution> gradients, double rate, float s
   end_update(*alone_);
 }
 
-/// Throws if a gradient of `floats` does not reach the end of the dense part, which begins at its float
-/// `first`.
+/// Throws if a gradient of `floats` does not reach the end of the dense part, which begins at its `first`.
 void shard::require_dense(std::size_t floats, std::size_t first) const {
   const std::size_t needed = dense_size_ == 0 ? 0 : first + dense_size_;
   if (floats < needed)

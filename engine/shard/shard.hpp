@@ -1,26 +1,11 @@
 #pragma once
 
-#include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
-#include <mailgrad/engine/shard/gpu_block.hpp>
 #include <mailgrad/engine/shard/gradient_sum.hpp>
-#include <mailgrad/engine/shard/parallel_update.hpp>
 #include <mailgrad/engine/shard/row_log.hpp>
-#include <mailgrad/files/archive.hpp>
-#include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/identity.hpp>
-#include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
-#include <mailgrad/tensor/memory.hpp>
-
-#include <cstdint>
-#include <deque>
-#include <memory>
-#include <span>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -47,14 +32,12 @@ public:
         const optimizer_options& options, std::shared_ptr<device_queue> at = std::make_shared<host_queue>());
 
   shard(shard&&) noexcept = default;
-  /// Waits for the work that is queued.
-  ~shard() { finish(); }
+  ~shard() { finish(); } ///< waits for the work that is queued
 
   shard_index index() const noexcept { return {index_}; }
   /// The updates of these weights so far, including those that workers made in the shared block of hogwild.
   version_number version() const noexcept { return version_; }
-  /// The updates that this shard made itself.
-  std::uint64_t updates() const noexcept { return updates_; }
+  std::uint64_t updates() const noexcept { return updates_; } ///< the updates that this shard made itself
   mailgrad::snapshot snapshot() const { return mailgrad::snapshot(current_, written_); }
   /// The same values on the host, when the event has passed. They are copied only from a GPU.
   mailgrad::snapshot host_snapshot() { return on_host(snapshot()); }
@@ -68,8 +51,7 @@ public:
   /// memory that copies to a GPU do not have to wait for.
   /// Errors  device_error: a gradient with rows of tables or with addends, for a shard on a GPU.
   std::shared_ptr<const gradient> reachable(std::shared_ptr<const gradient> g);
-  /// The same for weights of this shard.
-  mailgrad::snapshot reachable(const mailgrad::snapshot& values);
+  mailgrad::snapshot reachable(const mailgrad::snapshot& values); ///< the same for weights of this shard
   const std::shared_ptr<device_queue>& at() const noexcept { return at_; }
   /// Waits until the device queue has done what is queued, or the GPU is lost. Who has memory that the device
   /// queue reads or writes calls this before that memory goes.
@@ -161,7 +143,6 @@ private:
   void require_fitting(const contribution& c) const;
   void require_dense_alone(const gradient& g) const;
   std::uint64_t& version_in(const memory& b);
-  void forget_version(const memory& b);
   void forget_versions() noexcept { versions_.clear(); }
   void update_tables(const parallel_update& work);
   void take_buffers_for_tables(const parallel_update& work);
@@ -170,7 +151,6 @@ private:
   void list_rows_there(const table_piece& t, const parallel_update& work);
   std::shared_ptr<memory> block_to_write();
   void let_go_of_retired();
-  void note_rows(const table_piece& t, std::span<const std::int32_t> rows);
   void add_rows_to(gradient_sum& sum, const gradient_rows& part, float scale) const;
   sparse_update rows_for(const table_piece& t, std::span<float> weights, double rate) const;
   void find_cuts(std::span<const contribution> gradients);

@@ -1,7 +1,7 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
 
-#include <mailgrad/engine/shard/gradient_batch.hpp>
+#include <mailgrad/engine/shard/waiting_gradients.hpp>
 #include <mailgrad/files/archive.hpp>
 
 #include <gmock/gmock.h>

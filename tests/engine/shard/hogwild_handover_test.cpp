@@ -2,7 +2,7 @@
 #include <mailgrad/tests/support/single_weight_rules.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
-#include <mailgrad/engine/shard/hogwild_handover.hpp>
+#include <mailgrad/engine/shard/shard_core.hpp>
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 
 #include <gtest/gtest.h>

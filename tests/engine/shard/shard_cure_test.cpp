@@ -1,7 +1,7 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/optim/virtual_trainer.hpp>
 
-#include <mailgrad/engine/shard/shard_cure.hpp>
+#include <mailgrad/engine/shard/update_maker.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/shard/shard_timeline.hpp>
+#include <mailgrad/engine/shard/update_maker.hpp>
 
 #include <mailgrad/tests/support/manual_time.hpp>
 

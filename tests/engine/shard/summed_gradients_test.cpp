@@ -2,7 +2,7 @@
 #include <mailgrad/tests/engine/shard/push_of.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <mailgrad/engine/shard/gradient_batch.hpp>
+#include <mailgrad/engine/shard/waiting_gradients.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,7 +1,7 @@
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/support/slices.hpp>
 
-#include <mailgrad/engine/shard/shard_cure.hpp>
+#include <mailgrad/engine/shard/update_maker.hpp>
 #include <mailgrad/engine/worker/local_steps.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
 
