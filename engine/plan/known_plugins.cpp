@@ -1,12 +1,10 @@
 #include <mailgrad/engine/plan/known_plugins.hpp>
-
 #include <mailgrad/optim/plugin_library.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 

@@ -5,9 +5,6 @@
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/policies/custom_policy.hpp>
 
-#include <string>
-#include <vector>
-
 namespace mailgrad {
 
 /// The SHA-256 of a plug-in's file, by which processes know that they have the same one; that of the file as

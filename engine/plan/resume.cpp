@@ -1,26 +1,13 @@
-#include <mailgrad/engine/account/actor_reports.hpp>
-#include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
 #include <mailgrad/files/replaced_file.hpp>
-#include <mailgrad/optim/schedule.hpp>
 #include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdint>
 #include <exception>
-#include <filesystem>
 #include <iterator>
-#include <optional>
-#include <stdexcept>
-#include <string_view>
-#include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
@@ -128,11 +115,6 @@ std::string replayed_by(const run_plan& plan) {
   return replay->killed ? "killed" : replay->end.parameters_sha256;
 }
 
-std::string remedy_of_replay(const run_plan& plan) {
-  return fmt::format("is of a replay, which goes on by 'mailgrad replay RECORDING --resume {}'",
-                     shell_word(plan.options.resume->path().string()));
-}
-
 /// Whether the models differ in nothing but the samples of a mini-batch, of which there were so many.
 bool differs_by_batch_alone(const run_plan& plan, const run_facts& was) {
   const std::string told = reported_fact(was, batch_fact);
@@ -186,9 +168,8 @@ found_best best_of(const run_plan& plan, const tested_history& history) {
   return found;
 }
 
-/// Takes what was tested before the checkpoint: the best weights, and what patience has seen. A checkpoint
-/// that does not tell the latter is of a run that did not ask for it: then the lowest loss is that of the
-/// best weights, and the count begins anew.
+/// Takes what was tested before the checkpoint: the best weights, and what patience has seen. If the run did
+/// not ask for that, the lowest loss is that of the best weights, and the count begins anew.
 void take_tests(const run_plan& plan, resumed_run& resumed) {
   const bool told = resumed.from->has(judged_tests_part);
   if (told) resumed.tests = resumed.from->object<judged_tests>(judged_tests_part);
@@ -224,7 +205,6 @@ void require_goes_on(const recording& before, const run_plan& plan) {
 }
 
 /// A recording that goes on is repeated from its beginning, so nothing but the length of the run may differ.
-/// A slot that nobody had taken is no worker of that beginning.
 std::shared_ptr<const recording> recording_to_go_on(const run_plan& plan, const resumed_run& resumed) {
   const auto require = [&plan](bool same_workers) {
     if (same_workers) return;
@@ -240,8 +220,7 @@ std::shared_ptr<const recording> recording_to_go_on(const run_plan& plan, const 
   return before;
 }
 
-/// With another number of workers, or with slots for more, each begins anew from the weights. Who takes a
-/// slot of a run with local steps begins so at any time.
+/// With another number of workers, or with slots for more, each begins anew from the weights.
 void require_workers_may_differ(const run_plan& plan, const checkpoint_card& card) {
   const std::string numbers = fmt::format("is of a run with {} workers, not {}", card.workers, plan.slots());
   if (plan.options.local_steps > 0 && card.workers != plan.slots())
@@ -249,8 +228,7 @@ void require_workers_may_differ(const run_plan& plan, const checkpoint_card& car
   if (plan.options.replay) refuse(plan, numbers);
 }
 
-/// Under hogwild alone the weights are in a block of the host, or in shards on a GPU. In the other place all
-/// begin anew.
+/// Under hogwild alone weights are in a block of the host, or in shards on a GPU; elsewhere all begin anew.
 void bring_to_other_place(run_plan& plan, resumed_run& resumed) {
   if (!plan.shares_block() || resumed.from->has("shard 0") == plan.has_shards()) return;
   resumed.same_workers = false;
@@ -381,7 +359,9 @@ void plan_resume(run_plan& plan) {
   if (resumed.card.replayed != replayed_by(plan))
     refuse(plan, resumed.card.replayed.empty() ? "is of a run that was no replay"
                  : plan.options.replay         ? "is of the replay of another recording"
-                                               : remedy_of_replay(plan));
+                                       : "is of a replay, which goes on by 'mailgrad replay RECORDING "
+                                         "--resume " +
+                                             shell_word(from.path().string()) + "'");
   resumed.same_workers = resumed.card.workers == plan.workers() && plan.slots() == plan.workers();
   if (!resumed.same_workers) require_workers_may_differ(plan, resumed.card);
   bring_to_other_place(plan, resumed);

@@ -6,20 +6,12 @@
 #include <mailgrad/kernels/arithmetic.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
-#include <mailgrad/optim/optimizer_options.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstddef>
-#include <cstdint>
 #include <iterator>
-#include <map>
-#include <optional>
 #include <system_error>
 
 namespace mailgrad {
@@ -63,12 +55,6 @@ std::vector<std::string> words_of(std::string_view value) {
       words.back() += c;
   }
   return words;
-}
-
-/// "nesterov=yes" for the word "nesterov" that run_fingerprint has of muon, and "beta1=0.9" for 0.9.
-std::string setting_as_typed(std::string_view name, const std::string& word) {
-  if (name == "nesterov") return word == name ? "nesterov=yes" : "nesterov=no";
-  return fmt::format("{}={}", name, shortest(word));
 }
 
 /// What the workers of a run compute on, if they are in this process.
@@ -133,7 +119,6 @@ std::optional<device> device_named(std::string_view name, const gpus_here& gpus)
   return device{device_kind::cuda, static_cast<std::uint32_t>(gpu - gpus.begin())};
 }
 
-/// What an option of a replay would have to be.
 struct remedy {
   bool is_left_out = false; ///< what is recorded does
   std::string words = {};   ///< "--devices cuda:0", if not
@@ -334,7 +319,6 @@ std::string hash_of(const saved_weights& start) {
   return hash_of(text);
 }
 
-/// What the facts are told of.
 struct fact_source {
   const model_function& model;
   const model_request& request;
@@ -428,7 +412,10 @@ std::string format_fact(std::string_view fact, const std::string& value) {
   std::string text = words[0];
   for (std::size_t i = 0; i < names.size(); ++i)
     if (const std::string& word = words[i + 1]; !word.empty())
-      text += (text.find(':') == text.npos ? ':' : ',') + setting_as_typed(names[i], word);
+      text += fmt::format("{}{}={}", text.find(':') == text.npos ? ':' : ',', names[i],
+                          names[i] != "nesterov" ? shortest(word)
+                          : word == names[i]     ? "yes"
+                                                 : "no");
   return text;
 }
 

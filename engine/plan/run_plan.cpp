@@ -1,11 +1,7 @@
-#include <mailgrad/engine/plan/run_plan.hpp>
-
-#include <mailgrad/data/batch.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
-#include <mailgrad/engine/record/recorded_incarnations.hpp>
 #include <mailgrad/engine/record/rehearsal.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
@@ -13,14 +9,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <iterator>
-#include <span>
-#include <stdexcept>
-#include <string_view>
-#include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
@@ -94,15 +83,8 @@ std::uint64_t largest_shard(const parameter_layout& layout) {
   return largest;
 }
 
-std::uint64_t batch_bytes(const run_plan& plan) {
-  batch largest;
-  shape_batch(plan.data->train, plan.deal.batch_size, plan.request.nonzeros, largest);
-  return bytes_of(largest);
-}
-
-/// Weights, the state of the optimiser and of the cure; for each worker the gradients of its devices that
-/// wait, with the weights that they were computed from, the last answer, and what the cure keeps; and what
-/// waits in the longest queue, each with its weights.
+/// Weights, the state of the optimiser and of the cure; for each worker gradients that wait, with the weights
+/// that they read, the last answer, and what the cure keeps; and the longest queue, with weights.
 std::uint64_t state_of_shard(const run_plan& plan) {
   const std::uint64_t of_worker = 7 + std::uint64_t{plan.devices_per_worker()};
   const std::uint64_t queued = 2 * std::uint64_t{longest_queue(plan.policies)};
@@ -139,13 +121,12 @@ std::uint32_t run_plan::slots() const { return slots_of(options); }
 std::uint32_t run_plan::devices_per_worker() const {
   return static_cast<std::uint32_t>(options.devices.size() / workers());
 }
+
 bool run_plan::is_elastic() const {
   if (shares_block() || options.parameter_actor) return false;
   return !options.replay || recorded_incarnations(*options.replay).any_change();
 }
-std::uint64_t run_plan::steps_per_epoch() const {
-  return data ? (data->train.size() + options.batch - 1) / options.batch : 1;
-}
+
 std::vector<std::size_t> run_plan::batch_sizes() const {
   if (!data) return {};
   std::vector<std::size_t> sizes;
@@ -154,12 +135,7 @@ std::vector<std::size_t> run_plan::batch_sizes() const {
   if (rest > 0 && steps >= steps_per_epoch()) sizes.push_back(rest);
   return sizes;
 }
-bool run_plan::tests_during_run() const {
-  return !options.evaluate_every.never() && data && judged_by().size() > 0;
-}
-const dataset& run_plan::judged_by() const {
-  return data->validation.size() > 0 ? data->validation : data->test;
-}
+
 early_stop run_plan::enough() const {
   if (options.replay) return {};
   return {stop_conditions_of(options, data.get()), options.patience,
@@ -273,8 +249,10 @@ std::uint64_t largest_exchange(const parameter_layout& layout, std::uint32_t dev
 std::uint64_t largest_body(const run_plan& plan, std::uint32_t hosts) {
   const bool keeps = !plan.options.checkpoints.folder.empty();
   const bool resumes = plan.resumed.has_value();
-  std::uint64_t largest = std::max(
-      (2 + std::uint64_t{plan.devices_per_worker()}) * largest_shard(*plan.layout), batch_bytes(plan));
+  batch of_most;
+  shape_batch(plan.data->train, plan.deal.batch_size, plan.request.nonzeros, of_most);
+  std::uint64_t largest = std::max<std::uint64_t>(
+      (2 + std::uint64_t{plan.devices_per_worker()}) * largest_shard(*plan.layout), bytes_of(of_most));
   if (keeps || resumes) largest = std::max(largest, worker_state(plan));
   if (hosts > 0) {
     const std::uint64_t shards_of_one = (plan.options.shards + hosts - 1) / hosts;

@@ -1,14 +1,10 @@
-#include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <exception>
-#include <utility>
+#include <tuple>
 
 namespace mailgrad {
 
@@ -56,21 +52,14 @@ bool test(training_report& r, const data_split& data, tested_model& model,
   for (std::optional<double>* figure : {&r.validation_loss, &r.validation_accuracy, &r.validation_rmse,
                                         &r.test_loss, &r.test_accuracy, &r.test_rmse})
     figure->reset();
-  if (data.validation.size() > 0) {
-    const evaluation tested = evaluate(model, data.validation, stop);
-    if (!tested.whole) return false;
-    r.validation_loss = tested.loss;
-    r.validation_accuracy = tested.accuracy;
-    r.validation_rmse = tested.rmse;
-  }
-  if (data.test.size() > 0) {
-    const evaluation tested = evaluate(model, data.test, stop);
-    if (!tested.whole) return false;
-    r.test_loss = tested.loss;
-    r.test_accuracy = tested.accuracy;
-    r.test_rmse = tested.rmse;
-  }
-  return true;
+  const auto measure = [&](const dataset& samples, auto& loss, auto& accuracy, auto& rmse) {
+    if (samples.size() == 0) return true;
+    const evaluation tested = evaluate(model, samples, stop);
+    if (tested.whole) std::tie(loss, accuracy, rmse) = std::tie(tested.loss, tested.accuracy, tested.rmse);
+    return tested.whole;
+  };
+  return measure(data.validation, r.validation_loss, r.validation_accuracy, r.validation_rmse) &&
+         measure(data.test, r.test_loss, r.test_accuracy, r.test_rmse);
 }
 
 void test_on(run_tester& tester, training_report& r, const run_plan& plan, std::span<const float> weights,
@@ -119,11 +108,6 @@ std::optional<device> gpu_for_tests(const training_options& o) {
 run_tester::run_tester(model_function build, model_request request,
                        std::shared_ptr<const parameter_layout> layout, std::optional<device> gpu)
     : build_(std::move(build)), request_(std::move(request)), layout_(std::move(layout)), gpu_(gpu) {}
-
-tested_model& run_tester::here() {
-  if (!model_) model_ = std::make_unique<tested_model>(build_, request_, *layout_, gpu_.value_or(device{}));
-  return *model_;
-}
 
 bool run_tester::try_with_model(const std::function<void(tested_model&)>& test) {
   try {

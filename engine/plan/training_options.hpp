@@ -1,19 +1,11 @@
 #pragma once
 
 #include <mailgrad/engine/model/text_sample.hpp>
-#include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/options/interval.hpp>
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/small_floats.hpp>
 
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -126,8 +118,7 @@ struct training_options {
   std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: each gradient goes to the shards
   /// The optimiser of the shards, if there are local steps. SGD with learning rate 1 averages models.
   optimizer_options outer{.learning_rate = 1};
-  /// The weights to begin with; null: the seed draws them.
-  std::shared_ptr<const saved_weights> start{};
+  std::shared_ptr<const saved_weights> start{}; ///< the weights to begin with; null: the seed draws them
   /// Whether these must fit every variable of the model. If not, those that fit are taken, at least one.
   bool start_whole = true;
   std::size_t batch = 64;       ///< samples in a mini-batch of one worker

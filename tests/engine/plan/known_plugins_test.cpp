@@ -3,8 +3,7 @@
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <mailgrad/engine/plan/known_plugins.hpp>
-#include <mailgrad/engine/plan/shard_terms.hpp>
-#include <mailgrad/engine/plan/worker_terms.hpp>
+#include <mailgrad/engine/plan/terms.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 #include <mailgrad/tests/engine/small_problem.hpp>
 
-#include <mailgrad/engine/plan/shard_terms.hpp>
+#include <mailgrad/engine/plan/terms.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 
 #include <gmock/gmock.h>

@@ -4,7 +4,7 @@
 
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
-#include <mailgrad/engine/plan/shard_terms.hpp>
+#include <mailgrad/engine/plan/terms.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 
 #include <gmock/gmock.h>
