@@ -298,8 +298,7 @@ std::vector<std::uint32_t> first_of(std::vector<std::uint32_t> shards) {
   return shards;
 }
 
-// The tables, one for each struct. A row has a name, perhaps a unit, and a member of the books or what
-// follows.
+// The tables, one for each struct. A row has a name, perhaps a unit, and a member or what follows from some.
 
 void list(auto& f, of<wait_seconds> auto& w) {
   constexpr const char *metric = "wait_seconds_total", *help = "Time that workers waited, by what for.";

@@ -125,8 +125,7 @@ public:
     begin(number);
     if (number == number_ && !kept_) keep_now();
   }
-  /// The part, once all markers of workers that have not left have come; without fields if failure() says
-  /// why.
+  /// The part, once all markers of workers still here have come; without fields if failure() says why.
   std::optional<kept_shard> finished();
   const std::string& failure() const noexcept { return failure_; }
   /// Ends the checkpoint under way, to which no part will come. Returns its number, if there was one.

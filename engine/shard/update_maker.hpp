@@ -39,8 +39,7 @@ private:
   std::shared_ptr<trace_track> track_;
 };
 
-/// Applies a cure at one shard: it compensates stale gradients, predicts weights, and keeps what workers
-/// read.
+/// Applies a cure at one shard: compensates stale gradients, predicts weights, keeps what workers read.
 ///
 /// To compensate costs a pass over the shard for each gradient, weights read cost a snapshot for each worker.
 class shard_cure {
