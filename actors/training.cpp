@@ -12,7 +12,6 @@
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/checkpoint/left_branch.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/plan/resume.hpp>

@@ -82,6 +82,12 @@ public:
     const scope inside(*this, name);
     value(x);
   }
+  /// Several fields: the names, and then as many values.
+  template <class... T>
+  void fields(const std::array<std::string_view, sizeof...(T)>& names, T&... values) {
+    std::size_t next = 0;
+    (field(names[next++], values), ...);
+  }
 
   /// One of several names, which are numbered from 0 to `last`.
   template <class E>

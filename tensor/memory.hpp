@@ -205,6 +205,14 @@ inline bool is_on_gpu(const device_queue& q) noexcept {
   return std::holds_alternative<cuda_stream>(q.where());
 }
 
+/// Waits before memory goes that the queue reads or writes. Nothing of a GPU that is lost runs any more.
+inline void finish_for_good(device_queue& q) noexcept {
+  try {
+    q.finish();
+  } catch (const std::exception&) { // nobody is left to be told
+  }
+}
+
 /// The queue of shards and runners that compute on the processors of this machine.
 class host_queue final : public device_queue {
 public:

@@ -393,8 +393,8 @@ MAILGRAD_FIELDS(go_on_dealing, by_rank, held_at)
 //     worker's process --worker_leaves--> server: all that it will ever say has been said
 //     watcher --run_asked--> server --run_answered--> watcher
 
-/// Server to a worker's process, once: what its worker is to do (worker_terms.hpp). No answer. To a parameter
-/// host: which shards it holds (shard_terms.hpp). It answers with `shards_ready`.
+/// Server to a worker's process, once: what its worker is to do (engine/plan/terms.hpp). No answer. To a
+/// parameter host: which shards it holds. It answers with `shards_ready`.
 struct terms_given {
   std::string terms;
 };

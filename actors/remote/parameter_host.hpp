@@ -9,7 +9,7 @@
 #include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
-#include <mailgrad/engine/plan/shard_terms.hpp>
+#include <mailgrad/engine/plan/terms.hpp>
 #include <mailgrad/engine/worker/step_timer.hpp>
 #include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/network.hpp>

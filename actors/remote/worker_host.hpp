@@ -5,7 +5,7 @@
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
-#include <mailgrad/engine/plan/worker_terms.hpp>
+#include <mailgrad/engine/plan/terms.hpp>
 #include <mailgrad/engine/worker/local_samples.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/net/all_reduce.hpp>

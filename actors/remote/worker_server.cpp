@@ -4,7 +4,7 @@
 #include <mailgrad/actors/remote/worker_server.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
-#include <mailgrad/engine/plan/worker_terms.hpp>
+#include <mailgrad/engine/plan/terms.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <fmt/format.h>

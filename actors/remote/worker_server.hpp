@@ -9,7 +9,7 @@
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
-#include <mailgrad/engine/plan/shard_terms.hpp>
+#include <mailgrad/engine/plan/terms.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/net/server_end.hpp>

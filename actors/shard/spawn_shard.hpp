@@ -2,7 +2,7 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/shard/parameter_actor.hpp>
-#include <mailgrad/engine/plan/shard_terms.hpp>
+#include <mailgrad/engine/plan/terms.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/device.hpp>

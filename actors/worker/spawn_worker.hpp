@@ -3,7 +3,7 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
-#include <mailgrad/engine/plan/worker_terms.hpp>
+#include <mailgrad/engine/plan/terms.hpp>
 #include <mailgrad/engine/shard/gpu_block.hpp>
 #include <mailgrad/engine/worker/event_watch.hpp>
 #include <mailgrad/engine/worker/gpu_replica.hpp>

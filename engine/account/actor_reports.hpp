@@ -3,20 +3,11 @@
 #include <mailgrad/engine/account/gradient_ledger.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
 #include <mailgrad/engine/account/trace_track.hpp>
-#include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
-#include <algorithm>
 #include <array>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -24,7 +15,6 @@ namespace mailgrad {
 class loss_tail {
 public:
   static constexpr std::size_t steps = 32;
-
   /// Adds the mean loss of one step; that of the oldest step goes when there are more than `steps`.
   void add(float loss, std::uint64_t samples) noexcept {
     entries_[next_] = {loss, samples};
@@ -75,12 +65,7 @@ struct gap_sample {
   std::uint64_t lag = 0; ///< versions
   double gap = 0;        ///< weights, as a root mean square
 
-  void keep(archive& a) {
-    a.field("life", incarnation);
-    a.field("step", step);
-    a.field("lag", lag);
-    a.field("gap", gap);
-  }
+  void keep(archive& a) { a.fields({"life", "step", "lag", "gap"}, incarnation, step, lag, gap); }
 };
 
 /// Where a sampled gradient pointed, beside a fresh one of the same batch.
@@ -89,17 +74,11 @@ struct cosine_sample {
   step_number step;
   double cosine = 0;
 
-  void keep(archive& a) {
-    a.field("life", incarnation);
-    a.field("step", step);
-    a.field("cosine", cosine);
-  }
+  void keep(archive& a) { a.fields({"life", "step", "cosine"}, incarnation, step, cosine); }
 };
 
-/// A draw of the sampled gradients of one worker, of which there may be very many: those whose numbers have
-/// the least of a mixed value. So a shard and the worker, each of which knows half of a pair, keep the same
-/// ones without a word, and a replay keeps those of its run.
-///
+/// A draw of the sampled gradients of one worker: those whose numbers have the least of a mixed value. So a
+/// shard and the worker, each of which knows half of a pair, keep the same ones, and so does a replay.
 /// Threads one caller at a time.
 template <class Sample>
 class kept_samples {
@@ -114,8 +93,7 @@ public:
     all_.pop_back();
   }
 
-  /// In no particular order.
-  std::span<const Sample> all() const noexcept { return all_; }
+  std::span<const Sample> all() const noexcept { return all_; } ///< in no particular order
 
   void keep(archive& a) { a.field("all", all_); }
 
@@ -136,7 +114,6 @@ struct stage_report {
   std::string device;
   std::int64_t busy = 0;                      ///< ns that it computed
   std::shared_ptr<const trace_track> trace{}; ///< null if not wanted, or if the stage was lost
-
   /// Without the timeline, which tells of one process.
   void keep(archive& a) {
     a.field("device", device);
@@ -199,23 +176,12 @@ struct worker_report : worker_sums {
   /// Without timelines, which tell of one process, and without stages, which begin anew if a run is resumed.
   void keep(archive& a) {
     a.version(3);
-    a.field("worker", worker);
-    a.field("steps", steps);
-    a.field("produced", produced);
-    a.field("applied", applied);
-    a.field("not_finite", not_finite);
-    a.field("samples", samples);
-    a.field("loss_bits", loss_bits);
-    a.field("last_losses", last_losses);
-    a.field("barrier_wait", barrier_wait);
-    a.field("bound_wait", bound_wait);
-    a.field("feeder_wait", feeder_wait);
-    a.field("gaps", gaps);
-    a.field("times", times);
-    a.field("gradient_cosine", gradient_cosine);
-    a.field("cosines", cosines);
-    a.field("own_batches", local_batches);
-    a.field("own_bytes", local_bytes);
+    a.fields({"worker", "steps", "produced", "applied", "not_finite", "samples"}, worker, steps, produced,
+             applied, not_finite, samples);
+    a.fields({"loss_bits", "last_losses", "barrier_wait", "bound_wait", "feeder_wait", "gaps"}, loss_bits,
+             last_losses, barrier_wait, bound_wait, feeder_wait, gaps);
+    a.fields({"times", "gradient_cosine", "cosines", "own_batches", "own_bytes"}, times, gradient_cosine,
+             cosines, local_batches, local_bytes);
   }
 };
 
@@ -232,14 +198,9 @@ struct worker_account {
 
   void keep(archive& a) {
     a.version(2);
-    a.field("last_step", last_step);
-    a.field("ledger", ledger);
-    a.field("unjudged", unjudged);
-    a.field("gaps", gaps);
-    a.field("discarded_gaps", discarded_gaps);
-    a.field("times", times);
-    a.field("weight_gap", weight_gap);
-    a.field("sampled_gaps", sampled_gaps);
+    a.fields({"last_step", "ledger", "unjudged", "gaps"}, last_step, ledger, unjudged, gaps);
+    a.fields({"discarded_gaps", "times", "weight_gap", "sampled_gaps"}, discarded_gaps, times, weight_gap,
+             sampled_gaps);
   }
 };
 

@@ -1,17 +1,13 @@
-#include <mailgrad/engine/account/early_stop.hpp>
-
 #include <mailgrad/data/dataset.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/account/figures.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
@@ -20,6 +16,86 @@ namespace {
 constexpr double least_measure = 1;
 constexpr const char* what_to_do =
     "take a smaller --lr, --clip-norm or a cure of staleness, or train on by --on-divergence go-on";
+
+using comparison = stop_condition::comparison;
+
+struct comparison_form {
+  std::string_view sign;
+  comparison what;
+  const char* in_words;
+  bool (*holds)(double x, double bound);
+};
+
+/// Longer signs first, since "<" begins "<=".
+constexpr std::array<comparison_form, 4> comparisons{
+    {{"<=", comparison::at_most, "at most", [](double x, double bound) { return x <= bound; }},
+     {">=", comparison::at_least, "at least", [](double x, double bound) { return x >= bound; }},
+     {"<", comparison::below, "below", [](double x, double bound) { return x < bound; }},
+     {">", comparison::above, "above", [](double x, double bound) { return x > bound; }}}};
+
+const comparison_form& form_of(comparison what) {
+  return *std::ranges::find(comparisons, what, &comparison_form::what);
+}
+
+/// Names that stand for the figure of the samples on which a run is judged.
+constexpr std::array<std::string_view, 3> short_names{"loss", "accuracy", "rmse"};
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(' ');
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+[[noreturn]] void refuse(std::string_view condition, const std::string& why) {
+  throw std::invalid_argument(fmt::format("--stop-when '{}': {}", condition, why));
+}
+
+std::string full_name(std::string_view name, judged_on samples) {
+  if (std::ranges::find(short_names, name) == short_names.end()) return std::string(name);
+  if (samples == judged_on::validation) return fmt::format("validation_{}", name);
+  return samples == judged_on::nothing && name == "loss" ? "train_loss" : fmt::format("test_{}", name);
+}
+
+figure known_figure(std::string_view condition, std::string_view name, judged_on samples) {
+  const std::string full = full_name(name, samples);
+  std::vector<std::string_view> names(short_names.begin(), short_names.end());
+  for (figure& f : figures_of(metrics_line{})) {
+    if (f.name == full) return std::move(f);
+    names.emplace_back(f.name);
+  }
+  refuse(condition, fmt::format("there is no figure '{}'; {}", name, suggestion(name, names)));
+}
+
+/// A condition of any figure, also of one that the run may not have, and that figure.
+std::pair<stop_condition, figure> parse_condition(std::string_view text, judged_on samples) {
+  const std::string_view whole = trimmed(text);
+  for (const auto& [sign, what, words, holds] : comparisons) {
+    const std::size_t place = whole.find(sign);
+    if (place == std::string_view::npos) continue;
+    const std::string_view bound = trimmed(whole.substr(place + sign.size()));
+    const std::optional<double> number = parse_number(bound);
+    if (!number || !std::isfinite(*number)) refuse(whole, fmt::format("'{}' is no number", bound));
+    figure known = known_figure(whole, trimmed(whole.substr(0, place)), samples);
+    return {{known.name, what, *number}, std::move(known)};
+  }
+  refuse(whole, "expected a figure, one of < <= > >=, and a number, as in loss<0.3");
+}
+
+void require_tested(std::string_view condition, const figure& f, judged_on samples) {
+  if (!f.elsewhere.of_tests) return;
+  if (samples == judged_on::nothing)
+    refuse(condition, fmt::format("'{}' is not measured during the run; say how often to test", f.name));
+  if (std::string_view(f.name).starts_with("validation_") != (samples == judged_on::validation))
+    refuse(condition, fmt::format("during the run weights are tested on the {}, so '{}' is not known",
+                                  samples == judged_on::test ? "test samples; no samples are held out"
+                                                             : "samples that are held out",
+                                  f.name));
+}
+
+std::optional<double> figure_of(const metrics_line& x, std::string_view name) {
+  const std::vector<figure> all = figures_of(x);
+  return std::ranges::find(all, name, &figure::name)->number();
+}
 
 } // namespace
 
@@ -65,105 +141,9 @@ std::string ended_in_nonsense(const std::string& whose, double loss, double limi
                      format_loss(loss), limit, what_to_do);
 }
 
-namespace {
-
-using comparison = stop_condition::comparison;
-
-struct comparison_form {
-  std::string_view sign;
-  comparison what;
-  const char* in_words;
-};
-
-/// Longer signs first, since "<" begins "<=".
-constexpr std::array<comparison_form, 4> comparisons{{{"<=", comparison::at_most, "at most"},
-                                                      {">=", comparison::at_least, "at least"},
-                                                      {"<", comparison::below, "below"},
-                                                      {">", comparison::above, "above"}}};
-
-/// Names that stand for the figure of the samples on which a run is judged.
-constexpr std::array<std::string_view, 3> short_names{"loss", "accuracy", "rmse"};
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(' ');
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
-
-[[noreturn]] void refuse(std::string_view condition, const std::string& why) {
-  throw std::invalid_argument(fmt::format("--stop-when '{}': {}", condition, why));
-}
-
-std::string full_name(std::string_view name, judged_on samples) {
-  if (std::ranges::find(short_names, name) == short_names.end()) return std::string(name);
-  switch (samples) {
-  case judged_on::validation:
-    return fmt::format("validation_{}", name);
-  case judged_on::test:
-    return fmt::format("test_{}", name);
-  case judged_on::nothing:
-    break;
-  }
-  return name == "loss" ? "train_loss" : fmt::format("test_{}", name);
-}
-
-figure known_figure(std::string_view condition, std::string_view name, judged_on samples) {
-  const std::string full = full_name(name, samples);
-  std::vector<std::string_view> names(short_names.begin(), short_names.end());
-  for (figure& f : figures_of(metrics_line{})) {
-    if (f.name == full) return std::move(f);
-    names.emplace_back(f.name);
-  }
-  refuse(condition, fmt::format("there is no figure '{}'; {}", name, suggestion(name, names)));
-}
-
-/// A condition of any figure, also of one that the run may not have, and that figure.
-std::pair<stop_condition, figure> parse_condition(std::string_view text, judged_on samples) {
-  const std::string_view whole = trimmed(text);
-  for (const auto& [sign, what, words] : comparisons) {
-    const std::size_t place = whole.find(sign);
-    if (place == std::string_view::npos) continue;
-    const std::string_view bound = trimmed(whole.substr(place + sign.size()));
-    const std::optional<double> number = parse_number(bound);
-    if (!number || !std::isfinite(*number)) refuse(whole, fmt::format("'{}' is no number", bound));
-    figure known = known_figure(whole, trimmed(whole.substr(0, place)), samples);
-    return {{known.name, what, *number}, std::move(known)};
-  }
-  refuse(whole, "expected a figure, one of < <= > >=, and a number, as in loss<0.3");
-}
-
-void require_tested(std::string_view condition, const figure& f, judged_on samples) {
-  if (!f.elsewhere.of_tests) return;
-  if (samples == judged_on::nothing)
-    refuse(condition, fmt::format("'{}' is not measured during the run; say how often to test", f.name));
-  if (std::string_view(f.name).starts_with("validation_") != (samples == judged_on::validation))
-    refuse(condition, fmt::format("during the run weights are tested on the {}, so '{}' is not known",
-                                  samples == judged_on::test ? "test samples; no samples are held out"
-                                                             : "samples that are held out",
-                                  f.name));
-}
-
-std::optional<double> figure_of(const metrics_line& x, std::string_view name) {
-  const std::vector<figure> all = figures_of(x);
-  return std::ranges::find(all, name, &figure::name)->number();
-}
-
-} // namespace
-
 bool stop_condition::holds(const metrics_line& x) const {
   const std::optional<double> known = figure_of(x, figure);
-  if (!known) return false;
-  switch (reaches) {
-  case comparison::below:
-    return *known < bound;
-  case comparison::at_most:
-    return *known <= bound;
-  case comparison::above:
-    return *known > bound;
-  case comparison::at_least:
-    return *known >= bound;
-  }
-  return false;
+  return known && form_of(reaches).holds(*known, bound);
 }
 
 std::vector<stop_condition> parse_stop_conditions(std::string_view text, judged_on samples) {
@@ -184,10 +164,7 @@ bool asks_for_tests(std::string_view text) {
 
 void judged_tests::keep(archive& a) {
   a.version(1);
-  a.field("steps", steps);
-  a.field("worse", worse);
-  a.field("lowest_loss", lowest_loss);
-  a.field("lowest_at", lowest_at);
+  a.fields({"steps", "worse", "lowest_loss", "lowest_at"}, steps, worse, lowest_loss, lowest_at);
 }
 
 early_stop::early_stop(std::vector<stop_condition> conditions, std::uint64_t patience,
@@ -201,9 +178,8 @@ std::optional<std::string> early_stop::judge(const metrics_line& x) {
       std::ranges::find_if(conditions_, [&](const stop_condition& condition) { return condition.holds(x); });
   if (met == conditions_.end()) return std::nullopt;
   ended_ = true;
-  const auto form = std::ranges::find(comparisons, met->reaches, &comparison_form::what);
-  return fmt::format("{} is {:g}, {} {:g}", met->figure, figure_of(x, met->figure).value(), form->in_words,
-                     met->bound);
+  return fmt::format("{} is {:g}, {} {:g}", met->figure, figure_of(x, met->figure).value(),
+                     form_of(met->reaches).in_words, met->bound);
 }
 
 std::optional<std::string> early_stop::judge(const evaluation_made& x) {

@@ -1,22 +1,12 @@
 #pragma once
 
-#include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
-#include <mailgrad/files/archive.hpp>
-
-#include <cstdint>
-#include <limits>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
 class dataset;
 
-/// The loss of a model that knows nothing of its task: ln(classes), or where numbers are predicted the mean
-/// of their squares, since such a model answers 0.
+/// The loss of a model that knows nothing of its task: ln(classes), or of numbers the mean of their squares.
 double chance_loss(const dataset& samples);
 
 /// "2.3026", and "1.2e+15" for a loss whose digits say nothing.
@@ -25,38 +15,28 @@ std::string format_loss(double loss);
 /// Says when the loss of a run has grown to nonsense, although it is a finite number still.
 ///
 /// A loss is nonsense above 1000 times the largest of three: that of the first step of the run,
-/// chance_loss(), and 1. The run has diverged if workers tell of nothing else for a while: in 3 notices of
-/// each worker, one after the other, and in 4 steps of each, at least 32 in all. At the end of a run the loss
-/// of the test is compared with the same limit, since no loss of a step may have shown what the last updates
-/// did.
+/// chance_loss(), and 1. The run has diverged if workers tell of nothing else in 3 notices of each, one after
+/// the other, and in 4 steps of each, at least 32 in all. The loss of the test at its end has the same limit.
 ///
-/// It is silent about healthy runs. A regression may begin at any loss, which is then its measure. A spike
-/// lasts for a few updates and stands in one notice of each worker, or in two where it falls between them,
-/// and those of language models are far below ten times the first loss. A cross-entropy of 1000 times that
-/// of chance gives the right class a probability of exp(-2300) where there are ten, on average. Runs whose
-/// loss swings about and is bounded, such as 200 times that of chance, are not ended: some of them learn.
-///
+/// A regression may begin at any loss, which is then its measure. A spike stands in one notice of each
+/// worker, or in two, and those of language models are far below ten times the first loss. A cross-entropy of
+/// 1000 times that of chance gives the right class a probability of exp(-2300) where there are ten, on
+/// average. A bounded loss that swings about, such as 200 times that of chance, ends no run: some learn.
 /// Source  Wortsman et al., ICLR 2024, arXiv:2309.14322, count a run that diverged by its loss at
 ///         initialisation, and the range test of Smith, WACV 2017, as fastai has it, ends at 4 times the best
 ///         smoothed loss. Differs: both only compare rates, while this rule ends a run unasked, so its limit
 ///         is 1000 times as high. Spikes: Chowdhery et al., JMLR 2023, section 5.1.
 /// Units   losses are means over samples.
-/// Threads one caller at a time.
 class divergence_watch {
 public:
   static constexpr double factor = 1000;
   static constexpr std::uint64_t notices_each = 3;
   static constexpr std::uint64_t steps_each = 4;
   static constexpr std::uint64_t least_steps = 32;
-
-  /// Of a run whose loss may be what it likes.
-  divergence_watch() = default;
+  divergence_watch() = default; ///< of a run whose loss may be what it likes
   divergence_watch(double chance, std::uint32_t workers);
-
-  /// A worker tells of so many steps, with the sum of the losses of their samples. The first notice of a run
-  /// must be of its first step alone. Returns once why the run has diverged, in one line.
+  /// A worker tells of so many steps, in the first notice of one. Returns once why the run has diverged.
   std::optional<std::string> take(std::uint64_t steps, std::uint64_t samples, double loss_sum);
-
   /// A loss above it is nonsense; infinity before the first step.
   double limit() const noexcept { return limit_; }
 
@@ -70,8 +50,7 @@ private:
   bool told_ = false;
 };
 
-/// Why a run has diverged that ended with this loss, in one line, or nothing if the loss makes sense: it is a
-/// finite number of at most `limit`. `whose` is "the test".
+/// Why a run that ended with this loss has diverged; empty if it is a finite number of at most `limit`.
 std::string ended_in_nonsense(const std::string& whose, double loss, double limit);
 
 /// A figure of a line of metrics and the bound that it shall reach, as "test_loss<0.3".
@@ -89,15 +68,13 @@ struct stop_condition {
 enum class judged_on : std::uint8_t { nothing, test, validation };
 
 /// Reads one condition or several, of which any is enough: "train_loss<0.3", "accuracy>=0.9, time_s>600". A
-/// name is that of a column of metrics. `loss`, `accuracy` and `rmse` stand for those of the samples that the
-/// weights are tested on during the run; `loss` is that of training if there are none.
-///
+/// name is that of a column of metrics. `loss`, `accuracy` and `rmse` stand for those of the tests during the
+/// run; `loss` is that of training if there are none.
 /// Errors  std::invalid_argument in one line: no condition; an unknown name, with the one that may have been
 ///         meant; a figure of tests that the run does not make; a bound that is no number.
 std::vector<stop_condition> parse_stop_conditions(std::string_view text, judged_on samples);
 
 /// Whether any of these names in such a text is a figure of tests, so that it asks for tests during the run.
-///
 /// Errors  std::invalid_argument, as parse_stop_conditions().
 bool asks_for_tests(std::string_view text);
 
@@ -106,41 +83,32 @@ struct judged_tests {
   std::uint64_t steps = 0; ///< trained when the last of them began
   std::uint64_t worse = 0; ///< tests since the one with the lowest loss
   std::optional<double> lowest_loss{};
-  /// Steps that the whole run had trained at the test with the lowest loss, those of workers that do not go
-  /// on included.
+  /// Steps that the whole run had trained at that test, those of workers that do not go on included.
   std::uint64_t lowest_at = 0;
 
   void keep(archive& a);
   friend bool operator==(const judged_tests&, const judged_tests&) = default;
 };
 
-/// Which tests an early_stop counts.
 enum class counted_tests : std::uint8_t {
   for_patience, ///< those of a run that has patience
   always        ///< all, since the run keeps the weights of the best one
 };
 
-/// Decides when a run has been trained enough: a condition holds, or its tests have not got better for a
-/// while.
-///
-/// Threads one caller at a time.
+/// Decides when a run has been trained enough: a condition holds, or tests get no better.
 class early_stop {
 public:
   /// Never stops a run.
   early_stop() = default;
-  /// `patience` is the number of tests in a row without a lower loss that ends the run; 0: any number may
-  /// pass. `before` are the tests of earlier processes of the run, and `steps_before` the steps of these that
-  /// the tests to come leave out.
+  /// `patience` is the number of tests in a row without a lower loss that ends the run; 0: none does.
+  /// `before` are the tests of earlier processes, and `steps_before` their steps that later tests leave out.
   early_stop(std::vector<stop_condition> conditions, std::uint64_t patience, const judged_tests& before = {},
              counted_tests counted = counted_tests::for_patience, std::uint64_t steps_before = 0);
-
   /// Whether it has to be told of lines and tests.
   bool active() const noexcept { return !conditions_.empty() || counts_tests(); }
   /// Whether it counts tests, so that a checkpoint has to keep how many.
   bool counts_tests() const noexcept { return patience_ > 0 || counted_ == counted_tests::always; }
-  /// The tests so far, if it counts them.
-  const judged_tests& tests() const noexcept { return tests_; }
-
+  const judged_tests& tests() const noexcept { return tests_; } ///< the tests so far, if it counts them
   /// Why the run is to end, in one line, or nothing. Once it is to end, it is told no more.
   std::optional<std::string> judge(const metrics_line& x);
   std::optional<std::string> judge(const evaluation_made& x);

@@ -4,12 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <concepts>
-#include <limits>
-#include <map>
-#include <utility>
 
 namespace mailgrad {
 
@@ -82,13 +78,11 @@ namespace {
 template <class T, class Books>
 concept of = std::same_as<std::remove_const_t<T>, Books>;
 
-/// There is a table for these books.
 template <class Books, class F>
 concept listed_by = requires(F& f, Books& books) {
   list(f, books);
 };
 
-/// Lists the figures of books that tell them.
 class teller {
 public:
   void operator()(const char* name, const char* unit, const auto& x, figure_elsewhere elsewhere = {}) {
@@ -304,8 +298,7 @@ std::vector<std::uint32_t> first_of(std::vector<std::uint32_t> shards) {
   return shards;
 }
 
-// The tables, one for each struct. A row has a name, a unit if there is one, and a member of the books or
-// what follows from them. A member whose type has a table is an object, and a vector of such a list.
+// The tables, one for each struct. A row has a name, perhaps a unit, and a member or what follows from some.
 
 void list(auto& f, of<wait_seconds> auto& w) {
   constexpr const char *metric = "wait_seconds_total", *help = "Time that workers waited, by what for.";
@@ -520,11 +513,6 @@ json stages_in(const training_report& r) {
   return list;
 }
 
-/// Null in one process, whose workers are threads.
-json members_in(const training_report& r) {
-  return r.members.empty() ? json() : json::parse(to_json(r.members));
-}
-
 json kept_ledger_in(const training_report& r) {
   if (!r.kept_ledger) return {};
   json all = shown(r.kept_ledger->counts);
@@ -677,7 +665,7 @@ void list(auto& f, of<training_report> auto& r) {
   f.by("wait_seconds", r, waits_in, take_waits);
   f("batches", batches_in(r));
   f("switches", r.switches);
-  f("members", members_in(r));
+  f("members", r.members.empty() ? json() : json::parse(to_json(r.members))); // null in one process
   f("resumed", r.resumed);
   f("checkpoints", r.checkpoints);
   f("recording", r.recording);

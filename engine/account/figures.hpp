@@ -4,14 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
-// The table of figures: what is told of a run, under which name, and where it is read from. The report, lines
-// of metrics, TensorBoard, Prometheus and what `mailgrad report` reads are loops over it. docs/report.md,
-// docs/metrics.md and docs/live.md have its names and units, which scripts/check-pages compares.
+// The table of figures, over which all outputs of a run and `mailgrad report` are loops, and checks of pages.
 
 namespace mailgrad {
 
@@ -31,14 +24,12 @@ struct figure {
   const char* unit;             ///< "mini-batches"; empty: it has none
   nlohmann::ordered_json value; ///< null: nobody knows it
   figure_elsewhere elsewhere{};
-
   /// Nothing if it is not known or no number.
   std::optional<double> number() const {
     return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
   }
 };
 
-// All figures of some books, in their order.
 std::vector<figure> figures_of(const training_report& r);
 std::vector<figure> figures_of(const metrics_line& x);
 std::vector<figure> figures_of(const gradient_ledger& l);
@@ -48,17 +39,13 @@ std::vector<figure> figures_of(const checkpoint_account& c);
 std::vector<figure> figures_of(const late_figures& x);
 std::vector<figure> figures_of(const run_member& m);
 
-/// Each under its name.
 nlohmann::ordered_json object_of(std::vector<figure> figures);
 
-/// The fields of an object of JSON in a file that may come from anywhere. An error names the file and the
-/// field.
-///
+/// The fields of an object of JSON in a file from anywhere. An error names the file and the field.
 /// Errors  file_error in one line from each member.
 class report_fields {
 public:
   using json = nlohmann::ordered_json;
-
   /// `where` stands before the names of fields, such as "staleness.".
   report_fields(std::string file, const json& object, std::string where = {});
 
@@ -67,13 +54,10 @@ public:
   const json& at(const char* name) const;
   report_fields object(const char* name) const { return entry(name, at(name)); }
   const json& list(const char* name) const;
-  /// An entry of that list.
   report_fields entry(const char* name, const json& one) const { return {file_, one, where_ + name + "."}; }
   std::string text(const char* name) const;
-  /// A finite number of at least 0.
-  double number(const char* name) const;
-  /// A finite number, or null.
-  std::optional<double> known(const char* name) const;
+  double number(const char* name) const;               ///< a finite number of at least 0
+  std::optional<double> known(const char* name) const; ///< a finite number, or null
   /// A whole number from 0 on. Readers of JSON disagree above 2^53.
   std::uint64_t count(const char* name, std::uint64_t most = most_count) const;
 
@@ -88,9 +72,7 @@ private:
   std::string where_;
 };
 
-/// The table backwards, as far as somebody asks for it. A report or a line of an older version may lack
-/// fields, whose figures then are those of an empty report.
-///
+/// The table backwards, as far as somebody asks for it. What an older version lacks is left out.
 /// Errors  as report_fields, and if a rank or a mean contradicts the others.
 training_report report_in(const report_fields& fields);
 

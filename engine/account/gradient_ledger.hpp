@@ -4,10 +4,7 @@
 #include <mailgrad/files/archive.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
 
 namespace mailgrad {
 
@@ -27,11 +24,8 @@ struct gradient_ledger {
   friend bool operator==(const gradient_ledger&, const gradient_ledger&) = default;
 
   void keep(archive& a) {
-    a.field("produced", produced);
-    a.field("applied", applied);
-    a.field("merged", merged);
-    a.field("discarded", discarded);
-    a.field("lost", lost);
+    a.fields({"produced", "applied", "merged", "discarded", "lost"}, produced, applied, merged, discarded,
+             lost);
   }
 };
 
@@ -59,12 +53,7 @@ public:
 
   running_stat() = default;
 
-  void keep(archive& a) {
-    a.field("count", count_);
-    a.field("sum", sum_);
-    a.field("least", least_);
-    a.field("greatest", greatest_);
-  }
+  void keep(archive& a) { a.fields({"count", "sum", "least", "greatest"}, count_, sum_, least_, greatest_); }
 
 private:
   running_stat(std::uint64_t count, double sum, double least, double greatest)
@@ -160,11 +149,7 @@ struct time_split {
   }
 
   void keep(archive& a) {
-    a.field("read", read);
-    a.field("compute", compute);
-    a.field("wire", wire);
-    a.field("mailbox", mailbox);
-    a.field("apply", apply);
+    a.fields({"read", "compute", "wire", "mailbox", "apply"}, read, compute, wire, mailbox, apply);
   }
 };
 

@@ -6,14 +6,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <stdexcept>
 #include <system_error>
-#include <utility>
 
 namespace mailgrad {
 

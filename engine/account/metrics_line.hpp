@@ -37,23 +37,21 @@ struct metrics_line {
   bool tested() const noexcept { return test_loss || validation_loss; }
 };
 
-/// One JSON object without a line feed. An unknown figure is null; those of a test are there if there was
-/// one.
+/// One JSON object without a line feed. An unknown figure is null, or absent if it is of a test.
 std::string to_json(const metrics_line& x);
 
 /// The names of all columns, and one line of them. Unknown figures are empty. Neither has a line feed.
 std::string metrics_csv_header();
 std::string to_csv(const metrics_line& x);
 
-/// The lines of a run, evenly thinned as they become too many. Lines with a test go last, and the last line
-/// always stays.
+/// The lines of a run, evenly thinned as they become too many. Lines with a test go last; the last line
+/// stays.
 class metrics_curve {
 public:
   static constexpr std::size_t most = 200;
 
   void add(const metrics_line& line);
-  /// At most `most` of the lines, in their order.
-  std::vector<metrics_line> lines() const;
+  std::vector<metrics_line> lines() const; ///< at most `most` of the lines, in their order
 
 private:
   std::vector<metrics_line> kept_;   ///< fewer than `most`
@@ -65,7 +63,6 @@ private:
 /// A file that grows by a line at a time, so that others read it during the run: JSON lines, or CSV with a
 /// header if its name ends in .csv. What an older file of that name held is kept as FILE.old, FILE.old-2 and
 /// so on. It is locked while this object lives, so that two runs do not take it from each other.
-///
 /// Threads one caller at a time.
 class metrics_file {
 public:
@@ -74,7 +71,6 @@ public:
   ~metrics_file();
   metrics_file(const metrics_file&) = delete;
   metrics_file& operator=(const metrics_file&) = delete;
-
   /// Writes the line, so that a reader sees it. After a failure nothing more is written.
   void add(const metrics_line& x);
   /// Why the file is not whole; empty if it is.

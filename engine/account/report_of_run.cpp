@@ -3,22 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <bit>
 #include <iterator>
-#include <string_view>
-#include <utility>
 
 namespace mailgrad {
-
-void reported_losses::begin(rank worker) {
-  all_[worker.value].done = {};
-  all_[worker.value].sums = {};
-}
-
-void reported_losses::add(rank worker, const worker_sums& more) {
-  if (worker.value < all_.size()) all_[worker.value].sums.add(more);
-}
 
 void reported_losses::take(rank worker, std::uint64_t steps, std::uint64_t samples, double loss_sum) {
   if (worker.value >= all_.size() || steps == 0 || samples == 0) return;
@@ -65,72 +52,6 @@ std::vector<std::string_view> owned(const std::vector<std::string>& words, trace
   for (const std::string& w : words) all.push_back(by.own(w));
   return all;
 }
-
-} // namespace
-
-/// A piece without events serves the clocks, once for each incarnation.
-void reported_timelines::take(const timeline_teller& by, const trace_piece& x, instant now) {
-  if (room_ == 0 || !x.makes_sense()) return;
-  told& of = all_[by];
-  of.device = printable(x.device);
-  of.left_out = x.left_out;
-  if (x.answered) of.clock.answer(instant{*x.answered});
-  if (x.events.empty() && !of.pieces.empty()) return;
-  std::size_t& all_kept = kept_[{by.shard, by.worker, {}}];
-  const std::size_t kept = std::min(room_ - all_kept, x.events.size());
-  of.dropped += x.events.size() - kept;
-  if (kept == 0 && !of.pieces.empty()) return;
-  all_kept += kept;
-  of.clock.add(instant{x.sent}, now);
-  std::vector<std::string> words;
-  for (const std::string& w : x.words) words.push_back(printable(w));
-  of.pieces.push_back({instant{x.sent},
-                       now,
-                       {x.events.begin(), x.events.begin() + static_cast<std::ptrdiff_t>(kept)},
-                       std::move(words)});
-}
-
-void reported_timelines::complete(const timeline_teller& by) {
-  if (const auto found = all_.find(by); found != all_.end()) found->second.whole = true;
-}
-
-reported_timeline reported_timelines::placed(const timeline_teller& who, const told& what) const {
-  std::size_t events = 0;
-  for (const piece& p : what.pieces) events += p.events.size();
-  const auto track = std::make_shared<trace_track>(track_name_of(who, what.device), events, started_);
-  track->leave_out(what.left_out + what.dropped);
-  reported_timeline made{who, track, {instant{0}, instant{0}}, what.whole};
-  const std::vector<clock_offset> offsets = what.clock.offsets();
-  for (std::size_t i = 0; i < what.pieces.size(); ++i) {
-    const piece& p = what.pieces[i];
-    const clock_offset& by = offsets[i];
-    const std::vector<std::string_view> words = owned(p.words, *track);
-    for (const reported_event& e : p.events) {
-      const instant begin = std::min(p.sent - instant{e.ago} + by.value, p.came);
-      const trace_event there{e.what,    begin,        std::min(begin + instant{e.span}, p.came),
-                              e.peer,    e.step,       e.version_read,
-                              e.version, words[e.word]};
-      if (is_moment(e.what))
-        track->moment(there);
-      else
-        track->work(there);
-    }
-    made.clock.value = by.value;
-    if (!by.uncertainty)
-      made.clock.uncertainty.reset();
-    else if (made.clock.uncertainty)
-      made.clock.uncertainty = std::max(*made.clock.uncertainty, *by.uncertainty);
-  }
-  return made;
-}
-
-std::vector<reported_timeline> reported_timelines::placed() const {
-  std::vector<reported_timeline> all;
-  for (const auto& [who, what] : all_) all.push_back(placed(who, what));
-  return all;
-}
-
-namespace {
 
 std::string gradients(std::uint64_t count) {
   return fmt::format("{} {}", count, count == 1 ? "gradient" : "gradients");
@@ -185,8 +106,7 @@ private:
         some, {}, [](const shard_ledger& l) { return std::pair(!l.counts.balances(), l.counts.lost); });
   }
 
-  /// How many gradients a lost worker produced, as far as any shard knows. Steps count anew in each
-  /// incarnation.
+  /// How many gradients a lost worker produced, as far as any shard knows of its last incarnation.
   std::uint64_t heard_of(std::size_t worker) const {
     std::uint64_t most = 0;
     for (const shard_report& s : outcome_.shards) {
@@ -210,8 +130,7 @@ private:
     return outcome_.lost[worker] && w.produced == 0 ? heard_of(worker) : w.produced;
   }
 
-  /// The part of the ledger that only workers know: the gradients they produced, applied themselves or
-  /// dropped.
+  /// The part of the ledger that only workers know: what they produced, applied themselves or dropped.
   gradient_ledger workers_ledger() const {
     gradient_ledger l;
     for (std::size_t r = 0; r < outcome_.workers.size(); ++r) {
@@ -286,30 +205,9 @@ private:
   audited_ledger result_;
 };
 
-} // namespace
-
-bool is_lost(const shard_report& s) { return s.workers.empty() && !s.values; }
-
-audited_ledger audit(const run_outcome& outcome, std::optional<std::uint64_t> written) {
-  return auditor(outcome, written).result();
-}
-
-namespace {
-
 std::string format_ending(run_outcome::ending how) {
-  switch (how) {
-  case run_outcome::ending::completed:
-    return "completed";
-  case run_outcome::ending::stopped:
-    return "stopped";
-  case run_outcome::ending::diverged:
-    return "diverged";
-  case run_outcome::ending::failed:
-    return "failed";
-  case run_outcome::ending::running:
-    return "running";
-  }
-  return "unknown";
+  constexpr std::array names{"completed", "stopped", "diverged", "failed", "running"};
+  return names[static_cast<std::size_t>(how)];
 }
 
 /// A run that nobody was left to train to its end has failed, although all that was trained is whole.
@@ -363,7 +261,6 @@ using gradient_number = std::pair<incarnation_number, step_number>;
 
 using known_cosines = std::map<gradient_number, double>;
 
-/// By rank.
 std::vector<known_cosines> cosines_of(const run_outcome& outcome, std::uint32_t ranks) {
   std::vector<known_cosines> all(ranks);
   for (const worker_report& w : outcome.workers)
@@ -373,8 +270,7 @@ std::vector<known_cosines> cosines_of(const run_outcome& outcome, std::uint32_t 
   return all;
 }
 
-/// Puts what the shards know of sampled gradients together with what the workers know. Of very many, evenly
-/// spaced ones stay.
+/// What shards and workers know of sampled gradients. Of very many, evenly spaced ones stay.
 std::vector<sampled_figures> sampled_of(const run_outcome& outcome, std::uint32_t ranks) {
   std::vector<std::pair<gradient_number, sampled_figures>> all;
   const std::vector<known_cosines> known_of = cosines_of(outcome, ranks);
@@ -413,6 +309,14 @@ time_split times_of(const std::vector<exchange_figures>& exchanges, std::size_t 
   all.compute = {};
   for (const auto* tallies : {&sent, &written})
     for (const duration_stat& t : *tallies) all.compute.merge(t);
+  return all;
+}
+
+staleness_histogram staleness_in(const run_outcome& outcome) {
+  staleness_histogram all;
+  for (const worker_report& w : outcome.workers) all.merge(w.gaps);
+  for (const shard_report& s : outcome.shards)
+    for (const worker_account& account : s.workers) all.merge(account.gaps);
   return all;
 }
 
@@ -457,6 +361,70 @@ bool add_told(run_trace& t, const run_outcome& outcome, const timeline_teller& b
 
 } // namespace
 
+/// A piece without events serves the clocks, once for each incarnation.
+void reported_timelines::take(const timeline_teller& by, const trace_piece& x, instant now) {
+  if (room_ == 0 || !x.makes_sense()) return;
+  told& of = all_[by];
+  of.device = printable(x.device);
+  of.left_out = x.left_out;
+  if (x.answered) of.clock.answer(instant{*x.answered});
+  if (x.events.empty() && !of.pieces.empty()) return;
+  std::size_t& all_kept = kept_[{by.shard, by.worker, {}}];
+  const std::size_t kept = std::min(room_ - all_kept, x.events.size());
+  of.dropped += x.events.size() - kept;
+  if (kept == 0 && !of.pieces.empty()) return;
+  all_kept += kept;
+  of.clock.add(instant{x.sent}, now);
+  std::vector<std::string> words;
+  for (const std::string& w : x.words) words.push_back(printable(w));
+  of.pieces.push_back({instant{x.sent},
+                       now,
+                       {x.events.begin(), x.events.begin() + static_cast<std::ptrdiff_t>(kept)},
+                       std::move(words)});
+}
+
+reported_timeline reported_timelines::placed(const timeline_teller& who, const told& what) const {
+  std::size_t events = 0;
+  for (const piece& p : what.pieces) events += p.events.size();
+  const auto track = std::make_shared<trace_track>(track_name_of(who, what.device), events, started_);
+  track->leave_out(what.left_out + what.dropped);
+  reported_timeline made{who, track, {instant{0}, instant{0}}, what.whole};
+  const std::vector<clock_offset> offsets = what.clock.offsets();
+  for (std::size_t i = 0; i < what.pieces.size(); ++i) {
+    const piece& p = what.pieces[i];
+    const clock_offset& by = offsets[i];
+    const std::vector<std::string_view> words = owned(p.words, *track);
+    for (const reported_event& e : p.events) {
+      const instant begin = std::min(p.sent - instant{e.ago} + by.value, p.came);
+      const trace_event there{e.what,    begin,        std::min(begin + instant{e.span}, p.came),
+                              e.peer,    e.step,       e.version_read,
+                              e.version, words[e.word]};
+      if (is_moment(e.what))
+        track->moment(there);
+      else
+        track->work(there);
+    }
+    made.clock.value = by.value;
+    if (!by.uncertainty)
+      made.clock.uncertainty.reset();
+    else if (made.clock.uncertainty)
+      made.clock.uncertainty = std::max(*made.clock.uncertainty, *by.uncertainty);
+  }
+  return made;
+}
+
+std::vector<reported_timeline> reported_timelines::placed() const {
+  std::vector<reported_timeline> all;
+  for (const auto& [who, what] : all_) all.push_back(placed(who, what));
+  return all;
+}
+
+bool is_lost(const shard_report& s) { return s.workers.empty() && !s.values; }
+
+audited_ledger audit(const run_outcome& outcome, std::optional<std::uint64_t> written) {
+  return auditor(outcome, written).result();
+}
+
 training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written) {
   training_report r;
   r.ended = format_ending(ending_of(outcome));
@@ -487,16 +455,13 @@ training_report report_of(const run_outcome& outcome, std::optional<std::uint64_
     const std::uint64_t lost =
         w.worker.value < outcome.lost_batches.size() ? outcome.lost_batches[w.worker.value] : 0;
     r.batches.push_back({w.local_batches, w.steps - std::min(w.steps, w.local_batches), lost, w.local_bytes});
-    r.staleness.merge(w.gaps);
     r.gradient_cosine.merge(w.gradient_cosine);
     for (const stage_report& p : w.stages)
       r.stages.push_back({w.worker.value, p.device, in_seconds(instant{p.busy})});
   }
+  r.staleness = staleness_in(outcome);
   for (const shard_report& s : outcome.shards)
-    for (const worker_account& account : s.workers) {
-      r.staleness.merge(account.gaps);
-      r.discarded_staleness.merge(account.discarded_gaps);
-    }
+    for (const worker_account& account : s.workers) r.discarded_staleness.merge(account.discarded_gaps);
   r.exchanges = exchanges_of(outcome);
   for (const exchange_figures& x : r.exchanges) r.weight_gap.merge(x.weight_gap);
   r.workers = ranks_in(outcome, r.exchanges);
@@ -540,16 +505,12 @@ training_report report_so_far(const run_outcome& books, const training_progress&
 
 training_progress final_progress(const run_outcome& outcome, instant elapsed) {
   training_progress p;
-  staleness_histogram gaps;
   for (const worker_report& w : outcome.workers) {
     p.steps += w.steps;
     p.samples += w.samples;
-    gaps.merge(w.gaps);
   }
-  for (const shard_report& s : outcome.shards)
-    for (const worker_account& account : s.workers) gaps.merge(account.gaps);
   p.loss = mean_loss(outcome.workers).value_or(0);
-  p.staleness_mean = gaps.mean();
+  p.staleness_mean = staleness_in(outcome).mean();
   p.elapsed = elapsed;
   return p;
 }
@@ -561,10 +522,7 @@ run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
                        [&](const policy_switch& s) { return s.begun > instant{0} && s.begun >= started; });
   t.checkpoints = outcome.checkpoint_timeline;
   const auto add = [&t](const auto& track, const std::string& name) {
-    if (track)
-      t.tracks.push_back(track);
-    else
-      t.lost.push_back(name);
+    track ? t.tracks.push_back(track) : t.lost.push_back(name);
   };
   for (const worker_report& w : outcome.workers) {
     const std::string name = "worker " + std::to_string(w.worker.value);
@@ -594,9 +552,9 @@ run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
 std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, const parameter_layout& layout) {
   std::vector<float> joined(layout.size());
   for (const shard_report& s : outcome.shards) {
-    if (!s.values || s.values.on_host().size() != layout.shard(s.shard.value).size()) return std::nullopt;
-    std::ranges::copy(s.values.on_host(),
-                      joined.begin() + static_cast<std::ptrdiff_t>(layout.shard(s.shard.value).begin));
+    const shard_range range = layout.shard(s.shard.value);
+    if (!s.values || s.values.on_host().size() != range.size()) return std::nullopt;
+    std::ranges::copy(s.values.on_host(), std::span(joined).subspan(range.begin).begin());
   }
   return joined;
 }

@@ -1,48 +1,34 @@
 #pragma once
 
 #include <mailgrad/engine/account/actor_reports.hpp>
-#include <mailgrad/engine/account/gradient_ledger.hpp>
 #include <mailgrad/engine/account/run_trace.hpp>
-#include <mailgrad/engine/account/trace_track.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/cures/cure.hpp>
-#include <mailgrad/optim/identity.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
-/// What workers have told of while they trained: the last losses, how far they had come, and how long they
-/// had waited. It takes the place of a report that will not come, because its worker was lost.
+/// What workers have told of while they trained, in place of the report of one that is lost.
 class reported_losses {
 public:
   explicit reported_losses(std::uint32_t workers) : all_(workers) {}
-
-  /// Another incarnation of the worker begins, and counts anew.
-  void begin(rank worker);
-
-  /// So many steps of a worker since the last notice, with the sum of the losses of their samples. Each of
-  /// them counts with the mean, since only the sum is known. Of a worker that there is not, nothing is taken.
+  void begin(rank worker) {
+    all_[worker.value].done = {};
+    all_[worker.value].sums = {};
+  }
+  /// So many steps of a worker since the last notice, of which each counts with the mean loss.
   void take(rank worker, std::uint64_t steps, std::uint64_t samples, double loss_sum);
   /// What has come to the sums of a worker since its last notice.
-  void add(rank worker, const worker_sums& more);
+  void add(rank worker, const worker_sums& more) {
+    if (worker.value < all_.size()) all_[worker.value].sums.add(more);
+  }
   struct amount {
     std::uint64_t steps = 0;
     std::uint64_t samples = 0;
   };
   /// Of the present or the last incarnation. It may have done a little more than it had told.
   amount done_by(rank worker) const { return all_[worker.value].done; }
-  /// Puts what was told of a lost worker into its report, which has the sums of earlier incarnations. Losses
-  /// stay as they are if none were told. `copy` is the report as the worker last copied it, and may be newer.
+  /// Puts what was told of a lost worker into its report, which has the sums of earlier incarnations. `copy`
+  /// is the report as the worker last copied it.
   void give(worker_report& known, const worker_report& copy) const;
 
 private:
@@ -75,22 +61,17 @@ struct reported_timeline {
   bool whole = false;   ///< all was told; else the teller was lost
 };
 
-/// What workers and shards of other processes tell of their timelines. A lost one has told what it did until
-/// a moment before; nothing else is known of it.
-///
-/// Guarantees  the events of a rank or a shard take at most the room of one timeline, however often it comes
-///             back. What comes later is only counted. No event ends after its piece has come.
-/// Threads     one caller at a time.
+/// What workers and shards of other processes tell of their timelines, lost ones until a moment before.
+/// Guarantees  a rank or a shard takes at most the room of one timeline. No event ends after its piece came.
 class reported_timelines {
 public:
   /// Of a run that began at `started`, with room for `events` of each rank and shard. 0: nothing is kept.
   reported_timelines(instant started, std::size_t events) : started_(started), room_(events) {}
-
   /// A piece has come `now`. What makes no sense is ignored.
   void take(const timeline_teller& by, const trace_piece& x, instant now);
-  /// This one has told all.
-  void complete(const timeline_teller& by);
-
+  void complete(const timeline_teller& by) {
+    if (const auto found = all_.find(by); found != all_.end()) found->second.whole = true;
+  }
   /// In the order of ranks and incarnations, and then of shards.
   std::vector<reported_timeline> placed() const;
 
@@ -130,8 +111,7 @@ struct run_outcome {
   ending how = ending::completed;
   std::string why;     ///< one line; empty if completed and nothing is left untrained
   bool enough = false; ///< stopped as the options of the run ask for
-  /// By rank, over all incarnations. Of one that was lost only what the shards have heard is known: its
-  /// gradients, and the batches behind those that they judged. Its sums are those that it had told.
+  /// By rank, over all incarnations. Of a lost one only what it had told and shards have heard is known.
   std::vector<worker_report> workers;
   std::vector<bool> lost;                    ///< by rank: an incarnation died without a report
   std::vector<std::uint64_t> lost_batches{}; ///< by rank: sent to it, and not trained when it was lost
@@ -148,7 +128,6 @@ struct run_outcome {
   std::vector<reported_timeline> told{};               ///< of workers and shards of other processes, likewise
 };
 
-/// The books of a run whose actors have told nothing yet.
 run_outcome nothing_told(std::uint32_t workers, std::uint32_t shards = 0);
 
 /// The ledger of a run, and the contradictions between the counts of its two ends.
@@ -159,8 +138,7 @@ struct audited_ledger {
   std::vector<std::string> contradictions; ///< one line each; empty if every gradient is accounted for
 };
 
-/// Whether a shard died before its report. A user's own parameter actor may leave out accounts, but it always
-/// reports weights.
+/// Whether a shard died before its report. A user's own actor may leave out accounts, but no weights.
 bool is_lost(const shard_report& s);
 
 /// Compares two independent counts of the gradients of a run.
@@ -168,14 +146,12 @@ bool is_lost(const shard_report& s);
 /// Workers count the gradients that they produced. Shards, and under hogwild the shared block, count those
 /// that they took. Every shard has a ledger of its own. The run gets the one that does not balance, if there
 /// is one, otherwise the one that lost most. The ledgers differ only if a worker died between two pushes, or
-/// if a shard is lost, which has lost all. If its ledger is that of a lost shard, it gets `kept` from the
-/// others by the same rule.
+/// a shard is lost, which has lost all. Then `kept` is chosen from the others by the same rule.
 ///
 /// A gradient may be lost with its worker, with a shard, or in a batch that was never complete. Any other
 /// gradient that is missing, or was taken more than once, is a contradiction: the ledger does not balance.
 ///
-/// While the run goes on, nothing contradicts, because the counts are of different moments. What is produced
-/// and not yet accounted for is then under way, between a worker and a shard or in a batch.
+/// While the run goes on, nothing contradicts, because the counts are of different moments.
 ///
 /// `written` counts the updates of the shared block in hogwild; none if the run had no such block. No shard
 /// knows how many updates a lost worker made there, so the excess counts as produced by that worker.
@@ -183,30 +159,26 @@ audited_ledger audit(const run_outcome& outcome, std::optional<std::uint64_t> wr
 
 /// The part of a report that comes from the actors' reports: ending, counts, ledger, staleness and waits.
 ///
-/// The ledger is audited (audit()). Where its two ends contradict each other, the run has failed,
-/// and `why` names the worker and the shard.
+/// Where the two ends of the audited ledger contradict each other, the run has failed, and `why` says so.
 ///
 /// `written` counts the updates of the shared block in hogwild; none if the run had no such block.
 training_report report_of(const run_outcome& outcome, std::optional<std::uint64_t> written = {});
 
 /// The same of a run that goes on, from copies of its actors' books (run_outcome::ending::running). Steps and
-/// samples are at least those that the progress display was told. Each gradient counts once: produced =
-/// applied + merged + discarded + lost + those under way, or not told of yet. The waits of workers are absent
-/// until every worker has told its own.
+/// samples are at least those that `told` has. Each gradient counts once: produced = applied + merged +
+/// discarded + lost + those under way. Waits are absent until every worker has told its own.
 training_report report_so_far(const run_outcome& books, const training_progress& told,
                               std::optional<std::uint64_t> written = {});
 
 /// The progress of a run at its end; an earlier figure may be some steps old.
 training_progress final_progress(const run_outcome& outcome, instant elapsed);
 
-/// The timeline of a run, as far as its actors recorded one.
 run_trace trace_of(const run_outcome& outcome, instant started, instant ended);
 
 /// The weights that the shards reported, float32[size]; nothing if a shard and its part of them are lost.
 std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, const parameter_layout& layout);
 
-/// The mean of the cure's factor over all gradients; none if there was no gradient, or the cure has no
-/// factor.
+/// The mean of the cure's factor over all gradients; none without gradients or a factor.
 std::optional<double> mean_factor(const cure& c, const staleness_histogram& gaps);
 
 /// "shard 0 holds worker 1 after step 17, ..., for 2.1 s"

@@ -1,13 +1,10 @@
 #include <mailgrad/engine/account/run_meter.hpp>
 
-#include <utility>
-
 namespace mailgrad {
 
 namespace {
 
-/// Workers tell of their steps about ten times a second, each of many at once. Over a shorter time than this,
-/// what they told would not be what was trained.
+/// Over a shorter time, what workers told about ten times a second would not be what was trained.
 constexpr double shortest_s = 0.5;
 
 double per(double sum, std::uint64_t n) { return sum / static_cast<double>(std::max<std::uint64_t>(1, n)); }
@@ -43,10 +40,6 @@ void run_meter::add(const staleness_histogram& gaps, const std::optional<shard_c
   }
   updates_ = std::max(updates_, shard->version.value);
   if (shard->shard.value == 0) first_shard_ = *shard;
-}
-
-double run_meter::rate() const {
-  return learning_rate(scale_.schedule, scale_.learning_rate, std::max<std::uint64_t>(1, updates_));
 }
 
 /// Samples a second since the last line that is old enough, or since the beginning.

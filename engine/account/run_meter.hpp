@@ -1,27 +1,18 @@
 #pragma once
 
-#include <mailgrad/engine/account/metrics_line.hpp>
-#include <mailgrad/engine/account/staleness_histogram.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/schedule.hpp>
-#include <mailgrad/options/interval.hpp>
 
-#include <algorithm>
-#include <cstdint>
 #include <deque>
-#include <optional>
 
 namespace mailgrad {
 
-/// Tells when an interval of a run is over.
 class interval_clock {
 public:
   interval_clock(const interval& every, std::uint64_t steps_per_epoch)
       : steps_(every.epochs > 0 ? every.epochs * std::max<std::uint64_t>(1, steps_per_epoch) : every.steps),
         span_(every.span), next_step_(steps_), next_time_(span_) {}
-
   /// Whether an interval has ended since the last call that said so. Several at once count as one.
   bool ended(std::uint64_t steps, instant elapsed) {
     if (steps_ > 0 && steps >= next_step_) {
@@ -50,7 +41,6 @@ struct worker_share {
   std::int64_t waited = 0; ///< ns
 };
 
-/// What a shard has counted so far.
 struct shard_counts {
   shard_index shard;
   version_number version;
@@ -60,7 +50,6 @@ struct shard_counts {
   std::uint64_t merged = 0;  ///< in a batch
 };
 
-/// What turns counts into figures.
 struct run_scale {
   std::uint64_t steps_per_epoch = 1;
   double learning_rate = 0; ///< before its schedule
@@ -68,12 +57,9 @@ struct run_scale {
 };
 
 /// Sums what workers and shards tell during a run, and makes a line of it now and then.
-///
-/// Threads one caller at a time.
 class run_meter {
 public:
   run_meter(run_scale scale, const interval& every);
-
   /// Counts go on from what an earlier process of the run had done in so much time. Called before add().
   void resume(const worker_share& done, instant elapsed);
 
@@ -82,19 +68,18 @@ public:
   void add(const staleness_histogram& gaps, const std::optional<shard_counts>& shard);
 
   std::uint64_t steps() const noexcept { return steps_; }
-  /// Whether it is time for a line.
-  bool due(instant elapsed) { return clock_.ended(steps_, elapsed); }
+  bool due(instant elapsed) { return clock_.ended(steps_, elapsed); } ///< whether it is time for a line
   /// The line of this moment, `elapsed` after this process began. With it the means of the next line begin.
   metrics_line take(instant elapsed, const std::optional<evaluation_made>& test = {});
-  /// The last line, with the exact time, counts, waits and tests of `known`, which the ended run has told. No
-  /// count falls behind that of an earlier line, nor does the time: the run may end before a line of its last
-  /// step is made.
+  /// The last line, with the time, counts, waits and tests of `known`. None falls behind an earlier line.
   metrics_line close(const metrics_line& known);
   /// The gaps of the gradients that the last line tells of.
   const staleness_histogram& gaps_of_line() const noexcept { return gaps_of_line_; }
 
 private:
-  double rate() const;
+  double rate() const {
+    return learning_rate(scale_.schedule, scale_.learning_rate, std::max<std::uint64_t>(1, updates_));
+  }
   double pace(double now);
 
   run_scale scale_;
@@ -107,7 +92,6 @@ private:
   shard_counts first_shard_;
   instant elapsed_before_{0}; ///< in earlier processes
 
-  /// The samples that were trained at the time of a line.
   struct mark {
     double time_s = 0;
     std::uint64_t samples = 0;

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <ostream>
-#include <utility>
 
 namespace mailgrad {
 
@@ -22,63 +20,36 @@ struct kind_words {
   const char* category;
 };
 
-kind_words words_of(trace_kind kind) {
-  switch (kind) {
-  case trace_kind::compute:
-    return {"compute", "work"};
-  case trace_kind::read:
-    return {"read", "work"};
-  case trace_kind::apply:
-    return {"apply", "work"};
-  case trace_kind::compare:
-    return {"compares with a fresh gradient", "work"};
-  case trace_kind::deal:
-    return {"makes a batch", "work"};
-  case trace_kind::discard:
-    return {"discarded", "moment"};
-  case trace_kind::change_policy:
-    return {"the next policy begins", "moment"};
-  case trace_kind::shard_mailbox:
-    return {"gradient in the shard's mailbox", "wait"};
-  case trace_kind::shard_at_work:
-    return {"waits for the shard", "wait"};
-  case trace_kind::own_mailbox:
-    return {"weights in the worker's mailbox", "wait"};
-  case trace_kind::barrier:
-    return {"waits for the barrier", "wait"};
-  case trace_kind::bound:
-    return {"held by the staleness bound", "wait"};
-  case trace_kind::batch:
-    return {"waits for batch", "wait"};
-  case trace_kind::policy_switch:
-    return {"waits for the switch of policy", "wait"};
-  case trace_kind::gradient:
-    return {"waits for a gradient", "wait"};
-  case trace_kind::rest_of_batch:
-    return {"waits for the rest of the batch", "wait"};
-  case trace_kind::asker:
-    return {"waits for a worker that asks", "wait"};
-  case trace_kind::hold:
-    return {"holds for the switch of policy", "wait"};
-  case trace_kind::word_of_first_shard:
-    return {"waits for its turn", "wait"};
-  case trace_kind::compute_part:
-    return {"compute", "work"};
-  case trace_kind::stage_values:
-    return {"waits for values of other stages", "wait"};
-  case trace_kind::credit:
-    return {"waits until others have used its values", "wait"};
-  case trace_kind::next_step:
-    return {"waits for its worker", "wait"};
-  case trace_kind::wire:
-    return {"on the wire, there and back", "wait"};
-  case trace_kind::copy:
-    return {"copies a batch ahead", "work"};
-  case trace_kind::checkpoint:
-    return {"stands still for a checkpoint", "wait"};
-  }
-  return {"unknown", "unknown"};
-}
+/// In the order of trace_kind.
+constexpr kind_words words_of_kinds[] = {
+    {"compute", "work"},
+    {"read", "work"},
+    {"apply", "work"},
+    {"compares with a fresh gradient", "work"},
+    {"makes a batch", "work"},
+    {"discarded", "moment"},
+    {"the next policy begins", "moment"},
+    {"gradient in the shard's mailbox", "wait"},
+    {"waits for the shard", "wait"},
+    {"weights in the worker's mailbox", "wait"},
+    {"waits for the barrier", "wait"},
+    {"held by the staleness bound", "wait"},
+    {"waits for batch", "wait"},
+    {"waits for the switch of policy", "wait"},
+    {"waits for a gradient", "wait"},
+    {"waits for the rest of the batch", "wait"},
+    {"waits for a worker that asks", "wait"},
+    {"holds for the switch of policy", "wait"},
+    {"waits for its turn", "wait"},
+    {"compute", "work"},
+    {"waits for values of other stages", "wait"},
+    {"waits until others have used its values", "wait"},
+    {"waits for its worker", "wait"},
+    {"on the wire, there and back", "wait"},
+    {"copies a batch ahead", "work"},
+    {"stands still for a checkpoint", "wait"},
+};
+static_assert(std::size(words_of_kinds) == static_cast<std::size_t>(trace_kind::checkpoint) + 1);
 
 /// Times of the format are microseconds; three decimals give nanoseconds.
 double in_microseconds(instant span) { return static_cast<double>(span.count()) / 1000; }
@@ -121,14 +92,13 @@ std::string text_of(const json& value) { return value.dump(-1, ' ', false, json:
 /// Writes events one a line, with commas between them.
 class event_list {
 public:
-  explicit event_list(std::ostream& out) : out_(out) {}
+  explicit event_list(std::ostream& out) : out_(out) {
+    add(coordinator_track, {{"ph", "M"}, {"name", "process_name"}, {"args", {{"name", "mailgrad"}}}});
+  }
 
   void name_track(std::size_t track, const std::string& name) {
     add(track, {{"ph", "M"}, {"name", "thread_name"}, {"args", {{"name", name}}}});
     add(track, {{"ph", "M"}, {"name", "thread_sort_index"}, {"args", {{"sort_index", track}}}});
-  }
-  void name_process(const std::string& name) {
-    add(coordinator_track, {{"ph", "M"}, {"name", "process_name"}, {"args", {{"name", name}}}});
   }
   void span(std::size_t track, const std::string& name, const char* category, instant begin, instant end,
             const json& args) {
@@ -163,8 +133,8 @@ private:
 void write_track(event_list& list, std::size_t number, const trace_track& track, instant started) {
   list.name_track(number, track.name());
   for (const trace_event& e : track.events()) {
-    const kind_words words = words_of(e.what);
-    if (e.what == trace_kind::discard || e.what == trace_kind::change_policy)
+    const kind_words& words = words_of_kinds[static_cast<std::size_t>(e.what)];
+    if (is_moment(e.what))
       list.moment(number, words.name, e.begin - started, args_of(e));
     else
       list.span(number, words.name, words.category, e.begin - started, e.end - started, args_of(e));
@@ -179,21 +149,16 @@ struct coordinator_event {
 };
 
 coordinator_event fate_of(const checkpoint_times& c) {
-  switch (c.what) {
-  case checkpoint_times::fate::written:
-    return {c.ended,
-            std::nullopt,
-            "checkpoint written",
-            {{"number", c.number}, {"step", c.steps}, {"file", c.file}, {"bytes", c.bytes}}};
-  case checkpoint_times::fate::failed:
-    return {c.ended,
-            std::nullopt,
-            "checkpoint failed",
-            {{"number", c.number}, {"step", c.steps}, {"why", c.failure}}};
-  case checkpoint_times::fate::given_up:
-    break;
-  }
-  return {c.ended, std::nullopt, "checkpoint given up", {{"number", c.number}}};
+  coordinator_event e{c.ended, {}, "checkpoint given up", {{"number", c.number}}};
+  if (c.what == checkpoint_times::fate::given_up) return e;
+  const bool written = c.what == checkpoint_times::fate::written;
+  e.name = written ? "checkpoint written" : "checkpoint failed";
+  e.args["step"] = c.steps;
+  if (written)
+    e.args.update(json{{"file", c.file}, {"bytes", c.bytes}});
+  else
+    e.args["why"] = c.failure;
+  return e;
 }
 
 /// A file may be written while the policy switches, so the events are put in order.
@@ -222,26 +187,21 @@ void write_coordinator(event_list& list, const run_trace& trace) {
 
 json clocks_of(const run_trace& trace) {
   json all = json::array();
-  for (const placed_track& c : trace.clocks) {
-    json uncertainty;
-    if (c.clock.uncertainty) uncertainty = in_microseconds(*c.clock.uncertainty);
-    all.push_back({{"track", c.name},
-                   {"offset_us", in_microseconds(c.clock.value)},
-                   {"uncertainty_us", std::move(uncertainty)}});
-  }
+  for (const placed_track& c : trace.clocks)
+    all.push_back(
+        {{"track", c.name},
+         {"offset_us", in_microseconds(c.clock.value)},
+         {"uncertainty_us", c.clock.uncertainty ? json(in_microseconds(*c.clock.uncertainty)) : json()}});
   return all;
 }
 
 } // namespace
 
 void write_trace(std::ostream& out, const run_trace& trace) {
-  json missing = json::array();
-  for (const std::string& line : missing_in(trace)) missing.push_back(line);
-  out << "{\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"missing\":" << text_of(missing);
+  out << "{\"displayTimeUnit\":\"ms\",\n\"otherData\":{\"missing\":" << text_of(missing_in(trace));
   if (!trace.clocks.empty()) out << ",\n\"clocks\":" << text_of(clocks_of(trace));
   out << "},\n\"traceEvents\":[";
   event_list list(out);
-  list.name_process("mailgrad");
   write_coordinator(list, trace);
   for (std::size_t i = 0; i < trace.tracks.size(); ++i)
     write_track(list, first_track + i, *trace.tracks[i], trace.started);

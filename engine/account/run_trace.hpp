@@ -4,10 +4,6 @@
 #include <mailgrad/engine/account/training_report.hpp>
 
 #include <iosfwd>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -31,8 +27,7 @@ struct run_trace {
   std::vector<std::string> silent{};  ///< names of actors that record nothing
 };
 
-/// Writes the trace event format that Perfetto and Chrome open: a JSON object whose `traceEvents` are one
-/// event a line.
+/// Writes the trace event format that Perfetto and Chrome open: JSON with one event a line.
 ///
 /// There is one process, with a track for each actor and one of the coordinator for switches of policy and
 /// checkpoints. Work and waits are complete events ("X") that never overlap on a track. An event without

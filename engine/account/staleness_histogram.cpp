@@ -59,11 +59,6 @@ void staleness_histogram::clear() noexcept {
   sum_ = 0;
 }
 
-/// Asked for at each progress notice, so it walks over no buckets.
-double staleness_histogram::mean() const noexcept {
-  return total_ == 0 ? 0 : sum_ / static_cast<double>(total_);
-}
-
 std::uint64_t staleness_histogram::max() const noexcept {
   if (!rare_.empty()) return std::ranges::max(rare_).first;
   for (std::size_t gap = dense_.size(); gap-- > 0;)

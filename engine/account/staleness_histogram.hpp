@@ -2,27 +2,22 @@
 
 #include <mailgrad/files/archive.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <utility>
-#include <vector>
-
 namespace mailgrad {
 
 /// How often each version gap occurred: exact integer buckets, no binning.
 class staleness_histogram {
 public:
-  /// Allocates only when a gap is larger than any before, or when more gaps than before are much larger than
-  /// the number of gradients.
+  /// Allocates only for a gap larger than any before, or more gaps that are much larger than the number of
+  /// gradients.
   void count(std::uint64_t gap, std::uint64_t times = 1);
   void merge(const staleness_histogram& other);
-  /// Sets all counts to 0 and keeps the memory.
-  void clear() noexcept;
+  void clear() noexcept; ///< sets all counts to 0 and keeps the memory
 
   std::uint64_t total() const noexcept { return total_; }
   bool empty() const noexcept { return total_ == 0; }
   /// 0 if empty.
-  double mean() const noexcept;
+  /// Asked for at each progress notice, so it walks over no buckets.
+  double mean() const noexcept { return total_ == 0 ? 0 : sum_ / static_cast<double>(total_); }
   std::uint64_t max() const noexcept;
   /// The smallest gap that at least `share` of all gradients do not exceed; `share` in (0, 1].
   std::uint64_t quantile(double share) const;

@@ -6,12 +6,10 @@
 #include <account/tensorboard_event.pb.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <bit>
 #include <cerrno>
-#include <chrono>
 #include <system_error>
 
 namespace mailgrad {
@@ -23,21 +21,6 @@ void append_masked_crc(std::string& to, std::string_view bytes) {
   const std::uint32_t masked = std::rotr(crc32c(bytes), 15) + 0xa282ead8U;
   append_number<4>(to, masked);
 }
-
-} // namespace
-
-bool can_write_tensorboard() noexcept { return true; }
-
-std::string tf_record(std::string_view data) {
-  std::string record;
-  append_number<8>(record, data.size());
-  append_masked_crc(record, std::string(record));
-  record += data;
-  append_masked_crc(record, data);
-  return record;
-}
-
-namespace {
 
 using tensorboard::Event;
 
@@ -86,7 +69,45 @@ void count(tensorboard::HistogramProto& to, std::uint64_t gap, double times) {
   to.add_bucket(times);
 }
 
+namespace fs = std::filesystem;
+
+[[noreturn]] void cannot_write(const std::string& folder, std::error_code why) {
+  throw std::system_error(why, fmt::format("tensorboard '{}' cannot be written", folder));
+}
+
+double unix_seconds(calendar_time date) {
+  return std::chrono::duration<double>(date.time_since_epoch()).count();
+}
+
+/// Makes an empty file that nobody else has. TensorBoard reads files in the order of their names.
+fs::path new_file(const std::string& folder, calendar_time date) {
+  std::error_code why;
+  fs::create_directories(folder, why);
+  if (why) cannot_write(folder, why);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(date.time_since_epoch()).count();
+  const std::string host = this_program().host;
+  for (int i = 0;; ++i) {
+    fs::path path = fs::path(folder) / fmt::format("events.out.tfevents.{:010}.{}.{:02}", seconds, host, i);
+    const int made = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (made < 0 && errno == EEXIST) continue;
+    if (made < 0) cannot_write(folder, {errno, std::generic_category()});
+    close(made);
+    return path;
+  }
+}
+
 } // namespace
+
+bool can_write_tensorboard() noexcept { return true; }
+
+std::string tf_record(std::string_view data) {
+  std::string record;
+  append_number<8>(record, data.size());
+  append_masked_crc(record, std::string(record));
+  record += data;
+  append_masked_crc(record, data);
+  return record;
+}
 
 std::string version_event(double wall_time) {
   Event e = at({wall_time});
@@ -177,38 +198,6 @@ std::string gaps_event(const board_moment& when, const staleness_histogram& gaps
   to.set_sum_squares(squares);
   return e.SerializeAsString();
 }
-
-namespace {
-
-namespace fs = std::filesystem;
-
-[[noreturn]] void cannot_write(const std::string& folder, std::error_code why) {
-  throw std::system_error(why, fmt::format("tensorboard '{}' cannot be written", folder));
-}
-
-double unix_seconds(calendar_time date) {
-  return std::chrono::duration<double>(date.time_since_epoch()).count();
-}
-
-/// Makes an empty file that nobody else has. TensorBoard reads the files of a folder in the order of their
-/// names.
-fs::path new_file(const std::string& folder, calendar_time date) {
-  std::error_code why;
-  fs::create_directories(folder, why);
-  if (why) cannot_write(folder, why);
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(date.time_since_epoch()).count();
-  const std::string host = this_program().host;
-  for (int i = 0;; ++i) {
-    fs::path path = fs::path(folder) / fmt::format("events.out.tfevents.{:010}.{}.{:02}", seconds, host, i);
-    const int made = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (made < 0 && errno == EEXIST) continue;
-    if (made < 0) cannot_write(folder, {errno, std::generic_category()});
-    close(made);
-    return path;
-  }
-}
-
-} // namespace
 
 tensorboard_file::tensorboard_file(const std::string& folder, const board_start& start)
     : time_zero_(unix_seconds(start.date) - in_seconds(start.elapsed_before)),

@@ -1,45 +1,28 @@
 #pragma once
 
-#include <mailgrad/engine/account/metrics_line.hpp>
-#include <mailgrad/engine/account/staleness_histogram.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 
-#include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <variant>
-#include <vector>
 
 namespace mailgrad {
 
 /// Whether this build has Protocol Buffers, of which files for TensorBoard are made.
 bool can_write_tensorboard() noexcept;
 
-/// The bytes of one record in a file of TensorFlow's, which is nothing but such records one after the other:
-/// the length of the data, the data, and a masked CRC-32C behind each. By these a reader tells a record that
-/// is still being written from one that is damaged.
-///
+/// A record of a file of TensorFlow's: the length of the data, the data, and a masked CRC-32C behind each.
 /// Source  tensorflow.org/tutorials/load_data/tfrecord, "TFRecords format details".
 std::string tf_record(std::string_view data);
 
 // Events as TensorBoard reads them, each as the bytes of one message. tf_record() makes records of them.
 
-/// Where TensorBoard draws an event.
 struct board_moment {
   double wall_time = 0;   ///< s since 1970
   std::uint64_t step = 0; ///< mini-batches trained, by all workers
 };
 
-/// The event that a file begins with.
 std::string version_event(double wall_time);
 
-/// A run goes on from this step. What an earlier file of the folder has of this step and later ones was lost
-/// with the process that wrote it, and TensorBoard leaves it out.
+/// A run goes on from this step: TensorBoard leaves out what earlier files have of it and of later ones.
 std::string resume_event(const board_moment& when);
 
 /// Options of a run by their names, each a number or a text.
@@ -55,11 +38,9 @@ std::string count_event(const board_moment& when, std::string_view tag, std::uin
 /// The figures of a line that are known, each under its tag. TensorBoard keeps a figure as a float32.
 std::string scalars_event(const board_moment& when, const metrics_line& x);
 
-/// The histogram "staleness/gaps". Gaps below 1024 have a bucket each, whose limits lie half-way to the next
-/// gap; larger ones share a bucket up to the next power of two.
+/// The histogram "staleness/gaps". Gaps below 1024 have a bucket each; larger ones share one by power of two.
 std::string gaps_event(const board_moment& when, const staleness_histogram& gaps);
 
-/// Where the events of a run begin.
 struct board_start {
   calendar_time date{};           ///< of this process
   instant elapsed_before{0};      ///< time_s at this date; not 0 if it counts earlier processes too
@@ -72,20 +53,15 @@ struct board_start {
 
 /// An event file of TensorBoard's, which grows while the run goes on. Each run writes one of its own into the
 /// folder, behind those of earlier ones in the order of their names; it changes none of them.
-///
-/// Threads one caller at a time.
 class tensorboard_file {
 public:
   /// Makes the folder if it is not there.
-  ///
   /// Errors  std::system_error if the file cannot be written.
   tensorboard_file(const std::string& folder, const board_start& start);
-
   /// Writes the event, so that a reader sees it. After a failure nothing more is written.
   void add(const metrics_line& x);
   void add(const gaps_measured& x);
-  /// A text under "policy", at the step of the switch, and how many there were. Its time is that of the last
-  /// line.
+  /// A text under "policy" at the step of the switch, and how many there were, at the time of the last line.
   void add(const policy_switch& x);
   /// A text and two counts under "members", at the step and the time of the last line.
   void add(const members_changed& x);

@@ -11,7 +11,6 @@ using instant = std::chrono::nanoseconds;
 using calendar_time = std::chrono::system_clock::time_point;
 
 /// The clock of the actors, passed in so that a test can control the time.
-///
 /// Threads any.
 class time_source {
 public:

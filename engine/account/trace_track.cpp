@@ -1,30 +1,15 @@
 #include <mailgrad/engine/account/trace_track.hpp>
 
-#include <chrono>
-
 namespace mailgrad {
-
-trace_track::trace_track(std::string name, std::size_t capacity, instant start)
-    : name_(std::move(name)), end_(start) {
-  events_.reserve(capacity);
-}
 
 void trace_track::work(trace_event e) noexcept {
   e.begin = std::max(e.begin, end_);
   e.end = std::max(e.end, e.begin);
   end_ = e.end;
-  keep(e);
+  moment(e);
 }
 
-void trace_track::wait(trace_kind what, instant end, std::uint32_t peer) noexcept {
-  if (end <= end_) return;
-  keep({what, end_, end, peer});
-  end_ = end;
-}
-
-void trace_track::moment(const trace_event& e) noexcept { keep(e); }
-
-void trace_track::keep(const trace_event& e) noexcept {
+void trace_track::moment(const trace_event& e) noexcept {
   if (events_.size() < events_.capacity())
     events_.push_back(e);
   else
@@ -68,28 +53,7 @@ void tell_from(const trace_track& track, std::size_t first, trace_piece& into) {
   }
 }
 
-namespace {
-
-constexpr std::int64_t drifts_one_in = 10'000;
-
-} // namespace
-
-void clock_bounds::add(instant sent, instant came) { messages_.push_back({sent, came, {}, came - sent}); }
-
-void clock_bounds::answer(instant answered) {
-  if (messages_.empty() || answered < messages_.back().sent) return;
-  const instant least = messages_.back().came - answered;
-  messages_.back().least = std::max(least, messages_.back().least.value_or(least));
-}
-
-void clock_bounds::narrow(bounds& by, const bounds& other) {
-  const instant drift = std::chrono::abs(by.came - other.came) / drifts_one_in;
-  by.most = std::min(by.most, other.most + drift);
-  if (other.least) by.least = std::max(by.least.value_or(instant::min()), *other.least - drift);
-}
-
-/// Bounds that exclude each other are those of a clock that was set, or that stood still while its machine
-/// slept.
+/// Bounds that exclude each other are those of a clock that was set, or whose machine slept.
 clock_offset clock_bounds::offset_in(const bounds& b) {
   if (!b.least || *b.least > b.most) return {b.most, std::nullopt};
   if (*b.least <= instant{0} && b.most >= instant{0}) return {instant{0}, std::max(-*b.least, b.most)};

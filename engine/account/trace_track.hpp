@@ -4,18 +4,10 @@
 #include <mailgrad/files/archive.hpp>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
-/// An activity or a wait of an actor.
 enum class trace_kind : std::uint8_t {
   compute,       ///< worker: a gradient
   read,          ///< worker: gets weights into its model
@@ -45,7 +37,6 @@ enum class trace_kind : std::uint8_t {
   checkpoint           ///< worker in hogwild: stands still until the block is copied
 };
 
-/// Whether such an event has no duration.
 constexpr bool is_moment(trace_kind what) {
   return what == trace_kind::discard || what == trace_kind::change_policy;
 }
@@ -63,36 +54,33 @@ struct trace_event {
   std::string_view word{};
 };
 
-/// The events of one actor, in the order of time and without overlaps. The actor that owns the track records
-/// into it, and sends it with its report. The memory is allocated beforehand; when it is full, later events
-/// are only counted.
-///
-/// Threads one caller at a time.
+/// The events of one actor, in the order of time and without overlaps; when memory is full, they are counted.
 class trace_track {
 public:
   /// Room for `capacity` events; the first begins at `start` or later.
-  trace_track(std::string name, std::size_t capacity, instant start);
-
+  trace_track(std::string name, std::size_t capacity, instant start) : name_(std::move(name)), end_(start) {
+    events_.reserve(capacity);
+  }
   /// Records work. Its begin moves to the end of the last event if that is later.
   void work(trace_event e) noexcept;
   /// Records a wait from the end of the last event until `end`; nothing if that is not later.
-  void wait(trace_kind what, instant end, std::uint32_t peer = 0) noexcept;
-  /// Records an event without duration, at `begin`.
+  void wait(trace_kind what, instant end, std::uint32_t peer = 0) noexcept {
+    if (end <= end_) return;
+    moment({what, end_, end, peer});
+    end_ = end;
+  }
+  /// Records an event as it is, such as one without duration at `begin`.
   void moment(const trace_event& e) noexcept;
-
   /// A word of another process, for its events. It lives as long as the track.
   std::string_view own(std::string word) { return *words_.insert(std::move(word)).first; }
 
   const std::string& name() const noexcept { return name_; }
   const std::vector<trace_event>& events() const noexcept { return events_; }
-  /// So many events are missing at the end.
   void leave_out(std::uint64_t events) noexcept { left_out_ += events; }
   /// The number of events for which there was no room.
   std::uint64_t left_out() const noexcept { return left_out_; }
 
 private:
-  void keep(const trace_event& e) noexcept;
-
   std::string name_;
   std::vector<trace_event> events_;
   instant end_; ///< of the last event
@@ -113,20 +101,14 @@ struct reported_event {
 
   void keep(archive& a) {
     a.choice("what", what, trace_kind::checkpoint);
-    a.field("ago", ago);
-    a.field("span", span);
-    a.field("peer", peer);
-    a.field("step", step);
-    a.field("version_read", version_read);
-    a.field("version", version);
-    a.field("word", word);
+    a.fields({"ago", "span", "peer", "step"}, ago, span, peer, step);
+    a.fields({"version_read", "version", "word"}, version_read, version, word);
   }
 };
 
 /// What a worker or a shard of another process has recorded since the piece before.
 struct trace_piece {
-  /// With so many a piece has less than 16 KiB.
-  static constexpr std::size_t most_events = 256;
+  static constexpr std::size_t most_events = 256; ///< with so many a piece has less than 16 KiB
   static constexpr std::size_t most_words = 8;
   static constexpr std::size_t longest_word = 64;
 
@@ -136,14 +118,10 @@ struct trace_piece {
   std::uint64_t left_out = 0;             ///< so far, events for which it had no room
   std::vector<reported_event> events{};
   std::vector<std::string> words{}; ///< why gradients were discarded, and policies that began
-
-  /// Whether its numbers can be those of a clock and of events that have ended.
-  bool makes_sense() const;
+  bool makes_sense() const; ///< whether its numbers can be those of a clock and of events that have ended
 };
 
-/// Puts the events of a track from `first` on into a piece, as many as it has. A word for which there is no
-/// room is left out.
-///
+/// Puts the events of a track from `first` on into a piece, as many as fit. A word without room is left out.
 /// Units   `sent` of the piece is a moment of the clock of the track.
 void tell_from(const trace_track& track, std::size_t first, trace_piece& into);
 
@@ -153,26 +131,28 @@ struct clock_offset {
   std::optional<instant> uncertainty{}; ///< how far it may be wrong; none: nothing came back to that process
 };
 
+/// Two clocks drift apart by one part in so many at most: 100 us a second.
+inline constexpr std::int64_t drifts_one_in = 10'000;
+
 /// How far two clocks are apart, by the messages that went between their processes.
 ///
 ///     sent, by the other clock -----------> came, by this clock
 ///     answered, by the other clock <------- at once
 ///
 /// A message comes after it was sent, and its answer likewise, so the offset is at least `came - answered`
-/// and at most `came - sent`. That holds whatever share of the round trip each way has. The bounds of
-/// messages before and after count as well, each made wider by what the clocks may have drifted apart since:
-/// a message whose way was short tells of those around it.
-/// Units   of both clocks nanoseconds. Drift of two clocks: at most 100 us a second.
+/// and at most `came - sent`. The bounds of messages before and after count as well, each made wider by what
+/// the clocks may have drifted apart since.
+/// Units   of both clocks nanoseconds.
 class clock_bounds {
 public:
-  /// Such a message came.
-  void add(instant sent, instant came);
-  /// The other process had the answer to the last message at this moment, or to a later one that is not told
-  /// here. A moment before it was sent is ignored.
-  void answer(instant answered);
-
-  /// For each message, in their order. An offset that may be 0 is 0, since both clocks are then those of one
-  /// machine, as far as anybody can tell.
+  void add(instant sent, instant came) { messages_.push_back({sent, came, {}, came - sent}); }
+  /// The other process had the answer to the last message at this moment. One before it was sent is ignored.
+  void answer(instant answered) {
+    if (messages_.empty() || answered < messages_.back().sent) return;
+    const instant least = messages_.back().came - answered;
+    messages_.back().least = std::max(least, messages_.back().least.value_or(least));
+  }
+  /// For each message, in their order. An offset that may be 0 is 0, as of one machine.
   std::vector<clock_offset> offsets() const;
 
 private:
@@ -183,7 +163,11 @@ private:
     instant most;
   };
 
-  static void narrow(bounds& by, const bounds& other);
+  static void narrow(bounds& by, const bounds& other) {
+    const instant drift = std::chrono::abs(by.came - other.came) / drifts_one_in;
+    by.most = std::min(by.most, other.most + drift);
+    if (other.least) by.least = std::max(by.least.value_or(instant::min()), *other.least - drift);
+  }
   static clock_offset offset_in(const bounds& b);
 
   std::vector<bounds> messages_;
@@ -191,9 +175,8 @@ private:
 
 /// Places the moments of a device's clock in the time of this process.
 ///
-/// What a device tells is seen here after it was, so the clocks are at most as far apart as the quickest news
-/// says. Durations of the device stay what they are.
-/// Units   of both clocks nanoseconds. They may drift apart by 100 us a second.
+/// What a device tells is seen here after it was, so the quickest news bounds how far the clocks are apart.
+/// Units   of both clocks nanoseconds.
 class device_clock {
 public:
   /// What ended by the device's clock `there` was seen here at `seen`. The calls come in the order of time.
@@ -206,8 +189,6 @@ public:
   instant here(instant there) const noexcept { return there + offset_.value_or(instant{0}); }
 
 private:
-  static constexpr std::int64_t drifts_one_in = 10'000;
-
   std::optional<instant> offset_;
   instant last_seen_{0};
 };

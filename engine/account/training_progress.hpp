@@ -3,11 +3,9 @@
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/options/interval.hpp>
 
-#include <chrono>
+#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string>
 
 namespace mailgrad {
 
@@ -34,7 +32,6 @@ struct notice_pace {
 
   instant span = std::chrono::milliseconds{100};
   std::uint64_t steps = 0; ///< or gradients; 0: however many
-
   /// Whether it is time to tell of so many steps or gradients.
   bool due(instant since_last, std::uint64_t unreported) const noexcept {
     return since_last >= span || (steps > 0 && unreported >= steps && since_last >= shortest);
@@ -44,6 +41,17 @@ struct notice_pace {
 
 /// The pace of each of so many workers at which nothing that is wanted each interval comes much too late. It
 /// is never slower than ten times a second.
-notice_pace pace_for(std::span<const interval> wanted, std::uint64_t steps_per_epoch, std::size_t workers);
+inline notice_pace pace_for(std::span<const interval> wanted, std::uint64_t steps_per_epoch,
+                            std::size_t workers) {
+  notice_pace pace;
+  for (const interval& each : wanted) {
+    if (each.span.count() > 0) pace.span = std::min(pace.span, std::max(each.span, notice_pace::shortest));
+    const std::uint64_t steps = each.epochs > 0 ? each.epochs * steps_per_epoch : each.steps;
+    if (steps == 0) continue;
+    const std::uint64_t own = std::max<std::uint64_t>(1, steps / std::max<std::size_t>(1, workers));
+    pace.steps = pace.steps == 0 ? own : std::min(pace.steps, own);
+  }
+  return pace;
+}
 
 } // namespace mailgrad

@@ -1,14 +1,11 @@
-#include <mailgrad/engine/account/training_report.hpp>
-
 #include <mailgrad/engine/account/figures.hpp>
+#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <sys/utsname.h>
 
-#include <algorithm>
-#include <fstream>
 #include <tuple>
 
 namespace mailgrad {
@@ -34,6 +31,17 @@ bool is_more_urgent(const run_member& a, const run_member& b) {
 bool comes_first(const run_member& a, const run_member& b) {
   // Workers are more than parameter hosts, and an operator knows their numbers.
   return std::tuple(a.role != "worker", a.role, a.number) < std::tuple(b.role != "worker", b.role, b.number);
+}
+
+/// The first "model name" of /proc/cpuinfo; not every kernel has one.
+std::string model_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("model name")) continue;
+    const std::size_t begin = line.find_first_not_of(" \t", line.find(':') + 1);
+    return begin == std::string::npos ? std::string() : line.substr(begin);
+  }
+  return {};
 }
 
 } // namespace
@@ -74,21 +82,6 @@ std::string format_early_end(const recording_account& r) {
 std::string format_recording(const recording_account& r) {
   return fmt::format("recording '{}' {}", r.file, format_early_end(r));
 }
-
-namespace {
-
-/// The first "model name" of /proc/cpuinfo; not every kernel has one.
-std::string model_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("model name")) continue;
-    const std::size_t begin = line.find_first_not_of(" \t", line.find(':') + 1);
-    return begin == std::string::npos ? std::string() : line.substr(begin);
-  }
-  return {};
-}
-
-} // namespace
 
 provenance this_program() {
   provenance p;

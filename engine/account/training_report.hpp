@@ -3,25 +3,16 @@
 #include <mailgrad/engine/account/gradient_ledger.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/staleness_histogram.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <variant>
-#include <vector>
 
 namespace mailgrad {
 
-/// A process that takes part in a run over processes, or took part: a worker or a parameter host, as the
-/// server knows it.
-///
+/// A process that takes or took part in a run over processes: a worker or a parameter host, as the server
+/// knows it.
 /// Units   times are seconds before now.
 struct run_member {
   enum class state : std::uint8_t {
@@ -88,8 +79,7 @@ struct checkpoint_times {
 
 /// What became of the checkpoints of a run.
 struct checkpoint_account {
-  std::uint64_t written =
-      0; ///< files; one that takes the place of the last one, after the same step, is none more
+  std::uint64_t written = 0; ///< files; one that takes the place of the last one is none more
   std::uint64_t failed = 0;
   std::uint64_t bytes = 0; ///< of all files that were written
   double seconds = 0;      ///< that the writer's thread took for all of them, by the machine's clock
@@ -202,7 +192,7 @@ struct best_test {
   double loss = 0;
   bool held_out = false;        ///< on samples held out of those for training, not on the test samples
   std::string weights_sha256{}; ///< of the weights, with the gaps between variables
-  /// Why the last weights could not be tested, and so may be better; empty if the test was made, or ended
+  /// Why the last weights, which may be better, could not be tested; empty if the test was made, or ended
   /// early.
   std::string why_last_untested{};
 };
@@ -259,10 +249,9 @@ struct data_reading;
 /// The report of a run. Unknown figures are absent, never 0.
 struct training_report {
   provenance origin;
-  std::vector<std::string>
-      command;       ///< the options of the command line that decide what is computed, if there was one
-  std::string model; ///< as the command line or training_options::model_name called it
-  std::string span;  ///< "replicate" or "pipeline", if that was asked for; empty where scopes place the model
+  std::vector<std::string> command; ///< the options of a command line that decide what is computed
+  std::string model;                ///< as the command line or training_options::model_name called it
+  std::string span; ///< "replicate" or "pipeline", if that was asked for; empty where scopes place the model
   std::size_t weights = 0;           ///< of the model, without gaps between its variables
   std::string policy;                ///< as asked for, with the switches that were planned
   std::string present_policy;        ///< the one that trains now, or did when the run ended
@@ -333,9 +322,7 @@ struct training_report {
   std::optional<double> mean_step_factor; ///< the mean factor of the cure; absent if the cure has none
   std::string parameters_sha256;
   std::uint64_t seed = 0;
-
-  /// Adds a clause to `why`.
-  void add_reason(std::string_view clause);
+  void add_reason(std::string_view clause); ///< adds a clause to `why`
   /// False while the run goes on and none of its shards has told what became of a gradient.
   bool knows_ledger() const;
   double steps_per_second() const { return wall_seconds > 0 ? static_cast<double>(steps) / wall_seconds : 0; }
@@ -347,15 +334,15 @@ struct training_report {
 /// One JSON object. Its field names are an interface: tools and papers read them.
 std::string to_json(const training_report& r);
 
-/// The histograms of staleness as lines "shard,worker,gap,count" below a header line; the shard is empty in
-/// hogwild.
+/// The histograms of staleness as lines "shard,worker,gap,count" below a header line; in hogwild without a
+/// shard.
 std::string staleness_csv(const training_report& r);
 
 /// The gaps of one worker, on all shards.
 staleness_histogram staleness_of(const training_report& r, std::uint32_t worker);
 
-/// The weights of a run in progress were tested, on the samples held out for it if there are any, else on the
-/// test samples.
+/// The weights of a run in progress were tested, on the samples held out if there are any, else on the test
+/// samples.
 struct evaluation_made {
   std::uint64_t steps = 0;          ///< trained when the weights were asked for
   double loss = 0;                  ///< mean over the samples

@@ -2,21 +2,11 @@
 
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/files/archive.hpp>
 
-#include <cstdint>
-#include <filesystem>
-#include <limits>
 #include <mutex>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
-/// Weights, and how they did in their test.
 struct kept_best {
   evaluation_made test;
   std::vector<float> weights;
@@ -26,7 +16,6 @@ struct kept_best {
 };
 
 /// The best weights that were tested during a run: those of the lowest loss, of equals the first.
-///
 /// Threads  any.
 class best_weights {
 public:
@@ -34,23 +23,22 @@ public:
   static constexpr std::string_view file_name = "best-weights.safetensors";
 
   /// With a folder, they are kept there as well, each time that better ones come. Those before them then stay
-  /// as an earlier_best_file(), as long as a run may go on from a checkpoint that is older than the better
-  /// ones.
+  /// as an earlier_best_file(), as long as a run may go on from an older checkpoint.
   explicit best_weights(std::optional<std::filesystem::path> folder, std::optional<kept_best> before = {});
-
-  /// Keeps those from before in the folder, if they are of another one, or if the file there is damaged. That
-  /// is then renamed to best-weights.safetensors.damaged.
+  /// Keeps those from before in the folder, unless they are there. A damaged file gets the suffix ".damaged".
   void begin();
-
-  /// Takes these weights, float32[size of the layout], if they did better than all before. A loss that is no
-  /// number is never better.
+  /// Takes these weights, float32[size of the layout], if they did better than all before, as NaN never does.
   void offer(const evaluation_made& test, std::span<const float> weights);
-
   /// The best so far; nothing if no test was made.
-  std::optional<kept_best> best() const;
-
+  std::optional<kept_best> best() const {
+    const std::lock_guard guard(mutex_);
+    return best_;
+  }
   /// Why they could not be kept in the folder the last time; empty if they could.
-  std::string failure() const;
+  std::string failure() const {
+    const std::lock_guard guard(mutex_);
+    return failure_;
+  }
 
 private:
   const std::optional<std::filesystem::path> folder_;
@@ -68,8 +56,7 @@ struct tested_history {
   bool has(const evaluation_made& test) const { return test.steps <= steps || test.loss == lowest_loss; }
 };
 
-/// "best-weights-0000000450.safetensors": the best weights of a run until better ones came, of a test after
-/// 450 steps.
+/// "best-weights-0000000450.safetensors": best weights until better ones came, of a test after 450 steps.
 std::filesystem::path earlier_best_file(const std::filesystem::path& folder, std::uint64_t steps);
 /// Those in a folder by their names, with the steps, that of the latest test first.
 numbered_files earlier_best_files(const std::filesystem::path& folder);
@@ -77,7 +64,6 @@ numbered_files earlier_best_files(const std::filesystem::path& folder);
 /// The same of the test alone. The weights are not read, and may be damaged.
 evaluation_made read_best_test(const std::filesystem::path& file);
 
-/// What a run has kept of its best weights.
 struct found_best {
   std::optional<kept_best> best{};        ///< nothing: it has kept none
   std::vector<std::string> passed_over{}; ///< a line for each damaged file that is not needed
@@ -85,7 +71,6 @@ struct found_best {
 
 /// The best weights that a run has kept in this folder by a test of that history. Other files are not read,
 /// and a damaged one is passed over if those that are found are certainly the best of the history.
-///
 /// Errors  std::runtime_error in one line: a file that may be needed is damaged, or of another kind.
 found_best best_weights_in(const std::filesystem::path& folder, const tested_history& history = {});
 

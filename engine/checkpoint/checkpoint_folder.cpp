@@ -1,6 +1,5 @@
-#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>
@@ -8,23 +7,22 @@
 #include <mailgrad/files/safetensors.hpp>
 #include <mailgrad/options/spelling.hpp>
 
-#include <fmt/format.h>
-
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
+#include <exception>
 #include <iterator>
-#include <span>
 #include <stdexcept>
 
 namespace mailgrad {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::string_view checksum_prefix = "crc32 of ";
 constexpr const char* found_weights =
@@ -43,72 +41,10 @@ std::string checksum(std::string_view text, std::span<const archived_array> arra
   return fmt::format("{:08x}", sum);
 }
 
-} // namespace
-
-std::uint64_t write_checkpoint_file(const std::filesystem::path& path, const checkpoint_parts& parts) {
-  std::vector<array_to_store> arrays;
-  std::map<std::string, std::string> texts{{checkpoint_format_key, checkpoint_format}};
-  for (const auto& [name, fields] : parts) {
-    for (const archived_array& a : fields->arrays())
-      arrays.push_back({name + '/' + a.path, shape{a.values.size()}, a.values});
-    const std::string text = fields->text();
-    texts[std::string(checksum_prefix) + name] = checksum(text, fields->arrays());
-    texts[name] = text;
-  }
-  write_safetensors(path, arrays, texts, replaced_file::if_link::replaced);
-  return std::filesystem::file_size(path);
-}
-
-checkpoint checkpoint::read(const std::filesystem::path& path) {
-  require_may_be_checkpoint(path);
-  if (npz_file::is_npz(path)) throw_malformed(path, found_weights);
-  safetensors_file file(path);
-  const auto& texts = file.metadata();
-  const kind_of_file kind = kind_of(texts);
-  if (kind == kind_of_file::weights) throw_malformed(path, found_weights);
-  if (kind == kind_of_file::other) throw_malformed(path, found_others);
-  checkpoint read(path);
-  for (const auto& [name, text] : texts)
-    if (name != checkpoint_format_key && !name.starts_with(checksum_prefix)) read.parts_[name].text = text;
-  for (const stored_array& a : file.arrays()) {
-    const std::size_t slash = a.name.find('/');
-    const auto part = read.parts_.find(a.name.substr(0, slash));
-    if (slash == std::string::npos || part == read.parts_.end())
-      throw_malformed(path, fmt::format("array {} is of no part", in_quotes(a.name)));
-    const auto values = std::make_shared<std::vector<float>>(a.dims.size());
-    file.read(a, *values);
-    part->second.arrays.push_back({a.name.substr(slash + 1), values, *values});
-  }
-  for (const auto& [name, part] : read.parts_) {
-    const auto sum = texts.find(std::string(checksum_prefix) + name);
-    if (sum == texts.end() || sum->second != checksum(part.text, part.arrays))
-      throw_malformed(path, fmt::format("{} is damaged: its checksum is not right", in_quotes(name)));
-  }
-  return read;
-}
-
-checkpoint checkpoint::of(const checkpoint_parts& parts, const std::string& name) {
-  checkpoint made(name);
-  for (const auto& [part, fields] : parts) made.parts_[part] = {fields->text(), fields->arrays()};
-  return made;
-}
-
-std::shared_ptr<saved_fields> checkpoint::part(const std::string& name) const {
-  const auto found = parts_.find(name);
-  if (found == parts_.end())
-    throw archive_error(fmt::format("checkpoint '{}' has no part '{}'", path_.string(), name));
-  return std::make_shared<saved_fields>(found->second.text, found->second.arrays);
-}
-
-namespace {
-
-namespace fs = std::filesystem;
-
 /// The name of the new folder until all files are in it, so that nobody takes it for whole.
 fs::path half_made(const fs::path& in, const set_aside& what) { return in / (what.folder + ".partial"); }
 
-/// A folder by its descriptor: it stays the same one, whatever its name means by then. A link of that name is
-/// none, so nobody who may write beside it leads the files elsewhere.
+/// A folder by its descriptor: it stays the same one, so nobody who writes beside it leads files elsewhere.
 class open_folder {
 public:
   explicit open_folder(const fs::path& path)
@@ -164,7 +100,190 @@ void forget(const fs::path& in) {
   require_on_disk(in);
 }
 
+/// The number between `prefix` and the suffix of a checkpoint's name; nothing for another file.
+std::optional<std::uint64_t> number_of(const fs::path& file, std::string_view prefix) {
+  const std::string name = file.filename().string();
+  if (!name.starts_with(prefix) || !name.ends_with(checkpoint_suffix) ||
+      name.size() <= prefix.size() + checkpoint_suffix.size())
+    return std::nullopt;
+  const char* const first = name.data() + prefix.size();
+  const char* const last = name.data() + name.size() - checkpoint_suffix.size();
+  std::uint64_t number = 0;
+  const auto [end, wrong] = std::from_chars(first, last, number);
+  return wrong == std::errc() && end == last ? std::optional(number) : std::nullopt;
+}
+
+std::optional<std::uint64_t> steps_in(const fs::path& checkpoint) {
+  return number_of(checkpoint, checkpoint_prefix);
+}
+
+/// Each is as large as a checkpoint, and no run would write it on. Returns whether there were any.
+bool remove_abandoned(const fs::path& folder) {
+  bool removed = false;
+  std::error_code wrong;
+  for (fs::directory_iterator file(folder, wrong), end; !wrong && file != end; file.increment(wrong)) {
+    const fs::path& part = file->path();
+    std::error_code stays;
+    if (part.extension() == ".partial" && steps_in(part.stem()) && !replaced_file::is_being_written(part))
+      removed |= fs::remove(part, stays);
+  }
+  return removed;
+}
+
+/// A file that a process was setting aside when it ended: a run from there would begin in the middle of that.
+void require_present(const fs::path& file) {
+  const fs::path folder = folder_of(file);
+  const std::optional<set_aside> leaves = unfinished(folder);
+  if (!leaves || !leaves->has(file)) return;
+  throw_malformed(
+      file,
+      fmt::format("was being set aside when a process ended; 'mailgrad train --resume {}' completes that "
+                  "and goes on without it, and then --resume {} goes on from there",
+                  shell_word(folder.string()), shell_word((folder / leaves->folder).string())));
+}
+
+bool has_checkpoints(const fs::path& folder) {
+  try {
+    return !checkpoints_in(folder).empty();
+  } catch (const file_error&) {
+    return false;
+  }
+}
+
+/// For a folder without a checkpoint: the first folder in it that has some.
+std::string hint_for(const fs::path& where) {
+  std::vector<fs::path> inside;
+  std::error_code wrong;
+  for (fs::directory_iterator file(where, wrong), end; !wrong && file != end; file.increment(wrong))
+    if (std::error_code unknown; file->is_directory(unknown) && has_checkpoints(file->path()))
+      inside.push_back(file->path());
+  if (inside.empty()) return "name the folder that --checkpoint named";
+  std::ranges::sort(inside);
+  return inside.size() == 1
+             ? fmt::format("'{}' has some", inside[0].string())
+             : fmt::format("{} folders in it have some, such as '{}'", inside.size(), inside[0].string());
+}
+
+/// The best weights of a run are kept as a checkpoint is, and are none.
+checkpoint read_of_run(const fs::path& file) {
+  checkpoint read = checkpoint::read(file);
+  if (read.has(best_weights_part))
+    throw_malformed(file, "expected a checkpoint, found the best weights of a run; its checkpoints lie "
+                          "beside it, so name the folder");
+  return read;
+}
+
+/// By its name, or by what it tells if it has a name of its own.
+std::uint64_t steps_of(const fs::path& resumed, const tested_history& history) {
+  const std::uint64_t named = steps_named_in(folder_of(resumed), resumed);
+  return named > 0 ? named : history.steps;
+}
+
+/// A name that nothing has yet: a run may go back to the same checkpoint again.
+fs::path new_name(const fs::path& first) {
+  fs::path name = first;
+  std::error_code unknown;
+  const auto is_taken = [&](const fs::path& of) { return fs::exists(fs::symlink_status(of, unknown)); };
+  for (int again = 2; is_taken(name) || is_taken(name.string() + ".partial"); ++again)
+    name = fmt::format("{}-{}", first.string(), again);
+  return name;
+}
+
+std::string left_after(const fs::path& resumed, const tested_history& history) {
+  return fmt::format("left-after-{:010}", steps_of(resumed, history));
+}
+
+/// The test of a file of best weights; nothing if it is not there, or cannot be read.
+std::optional<evaluation_made> test_in(const fs::path& file) {
+  try {
+    return read_best_test(file);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<fs::path> later_checkpoints(const fs::path& resumed, const tested_history& history) {
+  const fs::path folder = folder_of(resumed);
+  const std::uint64_t steps = steps_of(resumed, history);
+  std::vector<fs::path> later;
+  for (const fs::path& file : present_checkpoints_in(folder))
+    if (steps_named_in(folder, file) > steps) later.push_back(file);
+  return later;
+}
+
+/// Files of best weights, by whether their tests are of the history, the latest first.
+struct kept_bests {
+  std::vector<fs::path> of_history, later;
+};
+
+kept_bests bests_in(const fs::path& folder, const tested_history& history) {
+  std::vector<fs::path> files{folder / best_weights::file_name};
+  for (const auto& [steps, file] : earlier_best_files(folder)) files.push_back(file);
+  kept_bests found;
+  for (const fs::path& file : files)
+    if (const auto test = test_in(file))
+      (history.has(*test) ? found.of_history : found.later).push_back(file);
+  return found;
+}
+
+left_branch branch_of(const fs::path& folder, const set_aside& what) {
+  left_branch left{folder / what.folder};
+  for (const std::string& name : what.files) left.checkpoints += name.starts_with(checkpoint_prefix) ? 1 : 0;
+  left.best = left.checkpoints < what.files.size();
+  left.goes_on = what.goes_on;
+  return left;
+}
+
 } // namespace
+
+std::uint64_t write_checkpoint_file(const fs::path& path, const checkpoint_parts& parts) {
+  std::vector<array_to_store> arrays;
+  std::map<std::string, std::string> texts{{checkpoint_format_key, checkpoint_format}};
+  for (const auto& [name, fields] : parts) {
+    for (const archived_array& a : fields->arrays())
+      arrays.push_back({name + '/' + a.path, shape{a.values.size()}, a.values});
+    const std::string text = fields->text();
+    texts[std::string(checksum_prefix) + name] = checksum(text, fields->arrays());
+    texts[name] = text;
+  }
+  write_safetensors(path, arrays, texts, replaced_file::if_link::replaced);
+  return fs::file_size(path);
+}
+
+checkpoint checkpoint::read(const fs::path& path) {
+  require_may_be_checkpoint(path);
+  if (npz_file::is_npz(path)) throw_malformed(path, found_weights);
+  safetensors_file file(path);
+  const auto& texts = file.metadata();
+  const kind_of_file kind = kind_of(texts);
+  if (kind == kind_of_file::weights) throw_malformed(path, found_weights);
+  if (kind == kind_of_file::other) throw_malformed(path, found_others);
+  checkpoint read(path);
+  for (const auto& [name, text] : texts)
+    if (name != checkpoint_format_key && !name.starts_with(checksum_prefix)) read.parts_[name].text = text;
+  for (const stored_array& a : file.arrays()) {
+    const std::size_t slash = a.name.find('/');
+    const auto part = read.parts_.find(a.name.substr(0, slash));
+    if (slash == std::string::npos || part == read.parts_.end())
+      throw_malformed(path, fmt::format("array {} is of no part", in_quotes(a.name)));
+    const auto values = std::make_shared<std::vector<float>>(a.dims.size());
+    file.read(a, *values);
+    part->second.arrays.push_back({a.name.substr(slash + 1), values, *values});
+  }
+  for (const auto& [name, part] : read.parts_) {
+    const auto sum = texts.find(std::string(checksum_prefix) + name);
+    if (sum == texts.end() || sum->second != checksum(part.text, part.arrays))
+      throw_malformed(path, fmt::format("{} is damaged: its checksum is not right", in_quotes(name)));
+  }
+  return read;
+}
+
+std::shared_ptr<saved_fields> checkpoint::part(const std::string& name) const {
+  const auto found = parts_.find(name);
+  if (found == parts_.end())
+    throw archive_error(fmt::format("checkpoint '{}' has no part '{}'", path_.string(), name));
+  return std::make_shared<saved_fields>(found->second.text, found->second.arrays);
+}
 
 bool set_aside::has(const fs::path& file) const {
   return std::ranges::find(files, file.filename().string()) != files.end();
@@ -172,10 +291,7 @@ bool set_aside::has(const fs::path& file) const {
 
 void set_aside::keep(archive& a) {
   a.version(1);
-  a.field("folder", folder);
-  a.field("files", files);
-  a.field("shared", shared);
-  a.field("goes on", goes_on);
+  a.fields({"folder", "files", "shared", "goes on"}, folder, files, shared, goes_on);
 }
 
 void set_aside::begin(const fs::path& in, const std::function<void()>& after_each) const {
@@ -260,121 +376,41 @@ std::optional<set_aside> unfinished(const fs::path& folder) {
   return what;
 }
 
-namespace {
-
-/// The number between `prefix` and the suffix of a checkpoint's name; nothing for another file.
-std::optional<std::uint64_t> number_of(const std::filesystem::path& file, std::string_view prefix) {
-  const std::string name = file.filename().string();
-  if (!name.starts_with(prefix) || !name.ends_with(checkpoint_suffix) ||
-      name.size() <= prefix.size() + checkpoint_suffix.size())
-    return std::nullopt;
-  const char* const first = name.data() + prefix.size();
-  const char* const last = name.data() + name.size() - checkpoint_suffix.size();
-  std::uint64_t number = 0;
-  const auto [end, wrong] = std::from_chars(first, last, number);
-  return wrong == std::errc() && end == last ? std::optional(number) : std::nullopt;
-}
-
-std::optional<std::uint64_t> steps_in(const std::filesystem::path& checkpoint) {
-  return number_of(checkpoint, checkpoint_prefix);
-}
-
-/// Each is as large as a checkpoint, and no run would write it on. Returns whether there were any.
-bool remove_abandoned(const std::filesystem::path& folder) {
-  bool removed = false;
-  std::error_code wrong;
-  for (std::filesystem::directory_iterator file(folder, wrong), end; !wrong && file != end;
-       file.increment(wrong)) {
-    const std::filesystem::path& part = file->path();
-    std::error_code stays;
-    if (part.extension() == ".partial" && steps_in(part.stem()) && !replaced_file::is_being_written(part))
-      removed |= std::filesystem::remove(part, stays);
-  }
-  return removed;
-}
-
-/// A file that is named, and that a process was setting aside when it ended: a run that goes on from there
-/// would begin in the middle of that.
-void require_present(const std::filesystem::path& file) {
-  const std::filesystem::path folder = folder_of(file);
-  const std::optional<set_aside> leaves = unfinished(folder);
-  if (!leaves || !leaves->has(file)) return;
-  throw_malformed(
-      file,
-      fmt::format("was being set aside when a process ended; 'mailgrad train --resume {}' completes that "
-                  "and goes on without it, and then --resume {} goes on from there",
-                  shell_word(folder.string()), shell_word((folder / leaves->folder).string())));
-}
-
-bool has_checkpoints(const std::filesystem::path& folder) {
-  try {
-    return !checkpoints_in(folder).empty();
-  } catch (const file_error&) {
-    return false;
-  }
-}
-
-/// For a folder without a checkpoint: the first folder in it that has some.
-std::string hint_for(const std::filesystem::path& where) {
-  std::vector<std::filesystem::path> inside;
-  std::error_code wrong;
-  for (std::filesystem::directory_iterator file(where, wrong), end; !wrong && file != end;
-       file.increment(wrong))
-    if (std::error_code unknown; file->is_directory(unknown) && has_checkpoints(file->path()))
-      inside.push_back(file->path());
-  if (inside.empty()) return "name the folder that --checkpoint named";
-  std::ranges::sort(inside);
-  return inside.size() == 1
-             ? fmt::format("'{}' has some", inside[0].string())
-             : fmt::format("{} folders in it have some, such as '{}'", inside.size(), inside[0].string());
-}
-
-/// The best weights of a run are kept as a checkpoint is, and are none.
-checkpoint read_of_run(const std::filesystem::path& file) {
-  checkpoint read = checkpoint::read(file);
-  if (read.has(best_weights_part))
-    throw_malformed(file, "expected a checkpoint, found the best weights of a run; its checkpoints lie "
-                          "beside it, so name the folder");
-  return read;
-}
-
-} // namespace
-
 std::string checkpoint_name(std::uint64_t steps) {
   return fmt::format("{}{:010}{}", checkpoint_prefix, steps, checkpoint_suffix);
 }
 
-numbered_files numbered_files_in(const std::filesystem::path& folder, std::string_view prefix) {
+numbered_files numbered_files_in(const fs::path& folder, std::string_view prefix) {
   numbered_files found;
   std::error_code wrong;
-  for (std::filesystem::directory_iterator file(folder.empty() ? "." : folder, wrong), end;
-       !wrong && file != end; file.increment(wrong))
+  for (fs::directory_iterator file(folder.empty() ? "." : folder, wrong), end; !wrong && file != end;
+       file.increment(wrong))
     if (const auto number = number_of(file->path(), prefix)) found.emplace_back(*number, file->path());
   if (wrong) throw_unreadable(folder, wrong.value());
   std::ranges::sort(found, std::greater{}, &numbered_files::value_type::first);
   return found;
 }
 
-std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> paths;
+std::vector<fs::path> checkpoints_in(const fs::path& folder) {
+  std::vector<fs::path> paths;
   for (auto& [steps, path] : numbered_files_in(folder, checkpoint_prefix)) paths.push_back(std::move(path));
   return paths;
 }
 
-std::vector<std::filesystem::path> present_checkpoints_in(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> files = checkpoints_in(folder);
+std::vector<fs::path> present_checkpoints_in(const fs::path& folder) {
+  std::vector<fs::path> files = checkpoints_in(folder);
   if (const std::optional<set_aside> leaves = unfinished(folder))
-    std::erase_if(files, [&](const std::filesystem::path& file) { return leaves->has(file); });
+    std::erase_if(files, [&](const fs::path& file) { return leaves->has(file); });
   return files;
 }
 
-found_checkpoint newest_checkpoint(const std::filesystem::path& where) {
-  if (!std::filesystem::is_directory(where)) {
+found_checkpoint newest_checkpoint(const fs::path& where) {
+  if (!fs::is_directory(where)) {
     require_present(where);
     return {read_of_run(where), {}};
   }
   std::vector<std::string> refused;
-  for (const std::filesystem::path& file : present_checkpoints_in(where)) {
+  for (const fs::path& file : present_checkpoints_in(where)) {
     try {
       return {read_of_run(file), std::move(refused)};
     } catch (const file_error& e) {
@@ -386,7 +422,7 @@ found_checkpoint newest_checkpoint(const std::filesystem::path& where) {
                              : "found no checkpoint that can be read; the newest: " + refused[0]);
 }
 
-bool is_whole(const std::filesystem::path& file) {
+bool is_whole(const fs::path& file) {
   try {
     read_of_run(file);
     return true;
@@ -395,27 +431,26 @@ bool is_whole(const std::filesystem::path& file) {
   }
 }
 
-std::filesystem::path folder_of(const std::filesystem::path& checkpoint) {
+fs::path folder_of(const fs::path& checkpoint) {
   return checkpoint.has_parent_path() ? checkpoint.parent_path() : ".";
 }
 
-bool lies_in(const std::filesystem::path& folder, const std::filesystem::path& checkpoint) {
+bool lies_in(const fs::path& folder, const fs::path& checkpoint) {
   std::error_code wrong;
-  return !checkpoint.empty() && std::filesystem::equivalent(folder, folder_of(checkpoint), wrong);
+  return !checkpoint.empty() && fs::equivalent(folder, folder_of(checkpoint), wrong);
 }
 
-std::uint64_t steps_named_in(const std::filesystem::path& folder, const std::filesystem::path& checkpoint) {
+std::uint64_t steps_named_in(const fs::path& folder, const fs::path& checkpoint) {
   return lies_in(folder, checkpoint) ? steps_in(checkpoint).value_or(0) : 0;
 }
 
-folder_lock prepare_checkpoint_folder(const std::filesystem::path& folder,
-                                      const std::filesystem::path& resumed) {
+folder_lock prepare_checkpoint_folder(const fs::path& folder, const fs::path& resumed) {
   std::error_code wrong;
-  std::filesystem::create_directories(folder, wrong);
+  fs::create_directories(folder, wrong);
   if (wrong) throw_unwritable(folder, wrong.value());
-  if (!std::filesystem::is_directory(folder)) throw_unwritable(folder, ENOTDIR);
+  if (!fs::is_directory(folder)) throw_unwritable(folder, ENOTDIR);
   folder_lock lock(folder, "another run keeps its checkpoints there");
-  const bool used = std::filesystem::exists(folder / best_weights::file_name, wrong) ||
+  const bool used = fs::exists(folder / best_weights::file_name, wrong) ||
                     !earlier_best_files(folder).empty() || !checkpoints_in(folder).empty();
   if (!lies_in(folder, resumed) && used)
     throw std::invalid_argument(
@@ -424,9 +459,9 @@ folder_lock prepare_checkpoint_folder(const std::filesystem::path& folder,
   return lock;
 }
 
-void require_newest(const std::filesystem::path& checkpoint) {
-  const std::filesystem::path folder = folder_of(checkpoint);
-  for (const std::filesystem::path& file : present_checkpoints_in(folder)) {
+void require_newest(const fs::path& checkpoint) {
+  const fs::path folder = folder_of(checkpoint);
+  for (const fs::path& file : present_checkpoints_in(folder)) {
     if (steps_in(file) <= steps_in(checkpoint)) return;
     if (is_whole(file))
       throw std::invalid_argument(
@@ -435,12 +470,12 @@ void require_newest(const std::filesystem::path& checkpoint) {
   }
 }
 
-void remove_older_checkpoints(const std::filesystem::path& folder, std::uint64_t steps, std::size_t keep) {
+void remove_older_checkpoints(const fs::path& folder, std::uint64_t steps, std::size_t keep) {
   std::size_t kept = 0;
-  for (const std::filesystem::path& file : checkpoints_in(folder)) {
+  for (const fs::path& file : checkpoints_in(folder)) {
     if (steps_in(file) > steps || ++kept <= keep) continue;
     std::error_code stays;
-    std::filesystem::remove(file, stays);
+    fs::remove(file, stays);
   }
   remove_abandoned(folder);
 }
@@ -449,16 +484,65 @@ bool is_full_disk(const std::error_code& why) {
   return why == std::errc::no_space_on_device || why == std::error_code(EDQUOT, std::generic_category());
 }
 
-room_made make_room(const std::filesystem::path& folder, std::uint64_t steps) {
+room_made make_room(const fs::path& folder, std::uint64_t steps) {
   if (remove_abandoned(folder)) return room_made::of_killed;
-  std::vector<std::filesystem::path> files = checkpoints_in(folder);
-  std::erase_if(files, [steps](const std::filesystem::path& file) { return steps_in(file) > steps; });
+  std::vector<fs::path> files = checkpoints_in(folder);
+  std::erase_if(files, [steps](const fs::path& file) { return steps_in(file) > steps; });
   if (files.size() < 2) return room_made::none;
-  const std::filesystem::path oldest = files.back();
+  const fs::path oldest = files.back();
   files.pop_back();
   std::error_code stays;
-  const bool goes = std::ranges::any_of(files, is_whole) && std::filesystem::remove(oldest, stays);
+  const bool goes = std::ranges::any_of(files, is_whole) && fs::remove(oldest, stays);
   return goes ? room_made::of_oldest : room_made::none;
+}
+
+left_branch leave_later_branch(const fs::path& resumed, const tested_history& history,
+                               const std::function<void()>& after_each) {
+  const fs::path folder = folder_of(resumed);
+  const std::vector<fs::path> checkpoints = later_checkpoints(resumed, history);
+  const kept_bests bests = bests_in(folder, history);
+  if (checkpoints.empty() && bests.later.empty()) return {};
+  set_aside what{new_name(folder / left_after(resumed, history)).filename().string()};
+  for (const auto* files : {&checkpoints, &bests.later})
+    for (const fs::path& file : *files) what.files.push_back(file.filename().string());
+  what.goes_on = std::ranges::any_of(checkpoints, is_whole);
+  if (what.goes_on && !bests.of_history.empty()) {
+    const fs::path& best = bests.of_history[0];
+    what.shared = {best.filename().string(), earlier_best_file("", test_in(best)->steps).filename().string()};
+  }
+  what.begin(folder, after_each);
+  return branch_of(folder, what);
+}
+
+left_branch complete_left_branch(const fs::path& folder) {
+  const std::optional<set_aside> what = unfinished(folder);
+  if (!what) return {};
+  what->complete(folder);
+  return branch_of(folder, *what);
+}
+
+std::string leave_recording(const fs::path& resumed, const tested_history& history,
+                            const fs::path& recording) {
+  std::error_code wrong;
+  if (later_checkpoints(resumed, history).empty() || !fs::is_regular_file(recording, wrong)) return {};
+  const fs::path name = new_name(recording.string() + '.' + left_after(resumed, history));
+  fs::create_hard_link(recording, name, wrong);
+  if (wrong) fs::copy_file(recording, name, wrong);
+  if (wrong) throw_unwritable(name, wrong.value());
+  return fmt::format("set aside in {}: the recording of the run that is left", name.string());
+}
+
+std::string in_words(const left_branch& left) {
+  if (left.folder.empty()) return {};
+  std::string what = left.checkpoints == 0 ? ""
+                                           : fmt::format("{} later checkpoint{}", left.checkpoints,
+                                                         left.checkpoints == 1 ? "" : "s");
+  if (left.best)
+    what += std::string(what.empty() ? "" : " and ") + "the best weights, which are of a later test";
+  const std::string way_back = left.goes_on ? fmt::format("; 'mailgrad train --resume {}' goes on from there",
+                                                          shell_word(left.folder.string()))
+                                            : "";
+  return fmt::format("set aside in {}: {}{}", left.folder.string(), what, way_back);
 }
 
 } // namespace mailgrad

@@ -2,40 +2,25 @@
 
 #include <fmt/format.h>
 
-#include <span>
-
 namespace mailgrad {
 
 namespace {
 
 void keep_switch(archive& a, policy_switch& s) {
-  a.field("step", s.step);
-  a.field("from", s.from);
-  a.field("to", s.to);
-  a.field("why", s.why);
+  a.fields({"step", "from", "to", "why"}, s.step, s.from, s.to, s.why);
 }
 
 } // namespace
 
 void checkpoint_card::keep(archive& a) {
   a.version(2);
-  a.field("workers", workers);
-  a.field("shards", shards);
-  a.field("facts", facts);
-  a.field("words", words);
-  a.field("replayed", replayed);
-  a.field("steps", steps);
-  a.field("elapsed_ns", elapsed);
-  a.field("present", present);
-  a.field("counted", counted);
-  a.field("lost", lost);
+  a.fields({"workers", "shards", "facts", "words", "replayed"}, workers, shards, facts, words, replayed);
+  a.fields({"steps", "elapsed_ns", "present", "counted", "lost"}, steps, elapsed, present, counted, lost);
 }
 
 void kept_schedule::keep(archive& a) {
   a.version(1);
-  a.field("policy", policy);
-  a.field("planned", planned);
-  a.field("asked", asked);
+  a.fields({"policy", "planned", "asked"}, policy, planned, asked);
   std::size_t count = done.size();
   a.field("switches", count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -47,9 +32,7 @@ void kept_schedule::keep(archive& a) {
 
 void feeder_position::keep(archive& a) {
   a.version(1);
-  a.field("batches", batches);
-  a.field("trained", trained);
-  a.field("switches", switches);
+  a.fields({"batches", "trained", "switches"}, batches, trained, switches);
 }
 
 std::shared_ptr<const saved_fields> keep_block(const hogwild_store& block, block_weights which) {

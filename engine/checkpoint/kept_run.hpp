@@ -3,27 +3,17 @@
 #include <mailgrad/data/dealer.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/files/archive.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
-// What a checkpoint keeps of a run as a whole. The parts of its workers and shards are written by their
-// owners.
+// What a checkpoint keeps of a run as a whole. Workers and shards write parts of their own.
 
 /// Which run a checkpoint is of, and how far that has come.
 struct checkpoint_card {
   std::uint32_t workers = 0;
   std::uint32_t shards = 0;
-  /// facts_and_names() of the run; only messages use the names. A reader takes the
-  /// facts that it knows.
+  /// facts_and_names() of the run; only messages use the names.
   std::vector<std::pair<std::string, std::string>> facts{};
   std::vector<std::string> words{}; ///< its command line
   /// The options of a server that the run has left, for its way back. They are a part of their own.
@@ -62,7 +52,6 @@ inline constexpr const char* folder_of_args_part = "folder of words";
 /// The part of a checkpoint with the judged_tests of a run that has patience or keeps its best weights.
 inline constexpr const char* judged_tests_part = "tests";
 
-/// Where the feeder of a run is.
 struct feeder_position {
   dealer_position batches{};
   /// The batches that each worker has trained, by rank. A worker that has left trained all it was dealt.
@@ -75,7 +64,6 @@ struct feeder_position {
 /// The part of a checkpoint with the block that workers share under hogwild.
 inline constexpr const char* block_part = "block";
 
-/// Which weights that part has.
 enum class block_weights : std::uint8_t {
   all,      ///< the run has no shards
   in_shards ///< none: the parts of the shards have them
@@ -85,13 +73,10 @@ enum class block_weights : std::uint8_t {
 std::shared_ptr<const saved_fields> keep_block(const hogwild_store& block, block_weights which);
 
 /// The weights of a run under hogwild alone: those of its block, or of all its shards if they lay on a GPU.
-///
 /// Errors  archive_error for another number of weights than `size`.
 std::vector<float> kept_hogwild_weights(const checkpoint& from, std::size_t size);
 
-/// Brings a block to where a checkpoint was taken. `known` is how many of its updates the workers made that
-/// go on; the others count for schedules only.
-///
+/// Brings a block to where a checkpoint was taken. `known`: the updates of the workers that go on.
 /// Errors  archive_error: there is no such part, there are other weights, or fewer updates than that.
 void restore_block(const checkpoint& from, hogwild_store& block, block_weights which, std::uint64_t known);
 

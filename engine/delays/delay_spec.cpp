@@ -1,3 +1,4 @@
+#include <mailgrad/data/batch.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
 #include <mailgrad/files/byte_source.hpp>
@@ -7,13 +8,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <charconv>
-#include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
@@ -124,7 +122,96 @@ double worker_formula::of(std::uint32_t worker, std::uint32_t workers) const {
 
 namespace {
 
-using rows_of_worker = std::vector<traced_delay::row>;
+/// A law whose steps are drawn independently: base + scale * draw. `Shape` makes the draw.
+template <class Shape>
+class drawn_delay final : public delay_law {
+public:
+  drawn_delay(drawn_worker who, double base, double scale, Shape shape)
+      : who_(who), base_(base), scale_(scale), shape_(shape) {}
+
+  double seconds(std::uint64_t step, double) override {
+    step_draws draws(who_.seed, who_.worker, step);
+    return std::min(base_ + scale_ * shape_(draws), longest);
+  }
+
+private:
+  drawn_worker who_;
+  double base_, scale_;
+  Shape shape_;
+};
+
+/// A worker that is fast or slow for many steps at a time, by a Markov chain in its long-run state.
+class markov_delay final : public delay_law {
+public:
+  struct terms {
+    double time = 1;       ///< seconds of a fast step
+    double factor = 10;    ///< a slow step takes so many times as long
+    double to_slow = 0.05; ///< probability
+    double to_fast = 0.2;  ///< probability
+  };
+
+  markov_delay(drawn_worker who, const terms& t) : who_(who), terms_(t) {}
+
+  double seconds(std::uint64_t step, double) override {
+    const double both = terms_.to_slow + terms_.to_fast;
+    if (known_ == 0) {
+      slow_ = both > 0 && step_draws(who_.seed, who_.worker, 0).uniform() < terms_.to_slow / both;
+      known_ = 1;
+    }
+    for (; known_ < step; ++known_) {
+      const double u = step_draws(who_.seed, who_.worker, known_).uniform();
+      if (u < (slow_ ? terms_.to_fast : terms_.to_slow)) slow_ = !slow_;
+    }
+    return std::min(terms_.time * (slow_ ? terms_.factor : 1), longest);
+  }
+
+private:
+  drawn_worker who_;
+  terms terms_;
+  std::uint64_t known_ = 0; ///< the step whose state `slow_` is; 0: none
+  bool slow_ = false;
+};
+
+struct timed_row {
+  double at; ///< seconds since the run began, ascending
+  double takes;
+};
+using rows_of_worker = std::vector<timed_row>;
+
+/// A step takes as long as the last row says that is no later than its begin, or the first row.
+class traced_delay final : public delay_law {
+public:
+  explicit traced_delay(std::shared_ptr<const rows_of_worker> rows) : rows_(std::move(rows)) {}
+
+  double seconds(std::uint64_t, double begins) override {
+    while (present_ + 1 < rows_->size() && (*rows_)[present_ + 1].at <= begins) ++present_;
+    return (*rows_)[present_].takes;
+  }
+
+private:
+  std::shared_ptr<const rows_of_worker> rows_;
+  std::size_t present_ = 0;
+};
+
+/// A step takes the mean of what the class of each sample takes. The list has each label of a batch.
+class class_delay final : public delay_law {
+public:
+  explicit class_delay(std::shared_ptr<const std::vector<double>> seconds) : seconds_(std::move(seconds)) {}
+
+  /// Of a step on one sample of each class.
+  double seconds(std::uint64_t, double) override {
+    return std::accumulate(seconds_->begin(), seconds_->end(), 0.0) / static_cast<double>(seconds_->size());
+  }
+  double seconds_on(const batch& inputs, std::uint64_t, double) override {
+    double sum = 0;
+    for (const std::int32_t label : inputs.labels.values<std::int32_t>())
+      sum += seconds_->at(static_cast<std::size_t>(label));
+    return std::min(sum / static_cast<double>(inputs.size), longest);
+  }
+
+private:
+  std::shared_ptr<const std::vector<double>> seconds_;
+};
 
 class trace_reader {
 public:
@@ -171,13 +258,10 @@ private:
   double last_ = 0;
 };
 
-/// The durations of steps that a file lists, by worker.
-///
-/// A line has three numbers: a time in seconds since the run began, the rank of a worker from 0, and the
-/// seconds of its steps from then on. The first line may name the columns: "t,worker,duration".
-/// Errors  file_error, with the line: it has no three such numbers; the time is before that of the line
-///         above; there is no such worker; a duration is negative or longer than delay_law::longest; a worker
-///         has no line at all.
+/// The durations of steps that a file lists, by worker: on each line a time in seconds since the run began, a
+/// rank, and the seconds of its steps from then on. The first line may be "t,worker,duration".
+/// Errors  file_error, with the line: it has no three such numbers; a time before that of the line above; no
+///         such worker; a duration below 0 or above delay_law::longest; a worker without a line.
 std::vector<std::shared_ptr<const rows_of_worker>> read_delay_trace(const std::filesystem::path& file,
                                                                     std::uint32_t workers) {
   std::vector<std::shared_ptr<const rows_of_worker>> shared;
@@ -218,7 +302,6 @@ amounts seconds_by(std::string_view text, std::string_view what, std::string_vie
   return all;
 }
 
-/// The settings of one law.
 class law_text {
 public:
   law_text(std::string_view text, std::uint32_t workers)
@@ -256,16 +339,26 @@ law_maker drawn(amounts base, amounts scale, Shape shape) {
 }
 amounts nothing(const law_text& t) { return amounts(t.workers()); }
 
-law_maker exponential(law_text& t) { return drawn(nothing(t), t.seconds("mean", "1"), exponential_draw{}); }
+double no_draw(step_draws&) { return 0; }
+double exponential_draw(step_draws& d) { return d.exponential(); } // mean 1
+
+law_maker exponential(law_text& t) { return drawn(nothing(t), t.seconds("mean", "1"), exponential_draw); }
 
 law_maker shifted_exponential(law_text& t) {
   amounts shift = t.seconds("shift", "1", 0);
-  return drawn(std::move(shift), t.seconds("mean", "1"), exponential_draw{});
+  return drawn(std::move(shift), t.seconds("mean", "1"), exponential_draw);
 }
 
+/// The least draw is 1, and P(X > x) = x^-alpha.
 law_maker pareto(law_text& t) {
   const double alpha = t.above_0("alpha", 2);
-  return drawn(nothing(t), t.seconds("least", "1"), pareto_draw{alpha});
+  return drawn(nothing(t), t.seconds("least", "1"),
+               [alpha](step_draws& d) { return std::pow(d.uniform(), -1 / alpha); });
+}
+
+/// With mean 1 and the standard deviation `cv`.
+auto gamma_draw(double cv) {
+  return [cv](step_draws& d) { return d.gamma(1 / (cv * cv)) * cv * cv; };
 }
 
 law_maker gamma(law_text& t) {
@@ -274,25 +367,28 @@ law_maker gamma(law_text& t) {
   const amounts mean = t.seconds("mean", "1");
   return [=](std::uint32_t r, std::uint64_t seed) -> std::unique_ptr<delay_law> {
     step_draws once(seed, r, 0);
-    const double of_machine = machines > 0 ? gamma_draw{machines}(once) : 1;
-    return std::make_unique<drawn_delay<gamma_draw>>(drawn_worker{seed, r}, 0, mean[r] * of_machine,
-                                                     gamma_draw{cv});
+    const double of_machine = machines > 0 ? gamma_draw(machines)(once) : 1;
+    return std::make_unique<drawn_delay<decltype(gamma_draw(cv))>>(drawn_worker{seed, r}, 0,
+                                                                   mean[r] * of_machine, gamma_draw(cv));
   };
 }
 
+/// The draw has mean 1, and its logarithm the standard deviation `sigma`.
 law_maker lognormal(law_text& t) {
   const double sigma = t.numbers().take_number("sigma", 0.5, 0, 10);
-  return drawn(nothing(t), t.seconds("mean", "1"), lognormal_draw{sigma});
+  return drawn(nothing(t), t.seconds("mean", "1"),
+               [sigma](step_draws& d) { return std::exp(sigma * d.normal() - sigma * sigma / 2); });
 }
 
 law_maker half_normal(law_text& t) {
   amounts base = t.seconds("base", "1", 0);
-  return drawn(std::move(base), t.seconds("sigma", "1"), half_normal_draw{});
+  return drawn(std::move(base), t.seconds("sigma", "1"), [](step_draws& d) { return std::abs(d.normal()); });
 }
 
 law_maker slowdown(law_text& t) {
-  const slowdown_draw shape{t.probability("p", 0.05), t.above_0("factor", 10)};
-  return drawn(nothing(t), t.seconds("time", "1"), shape);
+  const double p = t.probability("p", 0.05), factor = t.above_0("factor", 10);
+  return drawn(nothing(t), t.seconds("time", "1"),
+               [=](step_draws& d) { return d.uniform() < p ? factor : 1; });
 }
 
 law_maker markov(law_text& t) {
@@ -345,7 +441,6 @@ constexpr std::array known_laws{
               outages},
 };
 
-/// The text after the colon.
 std::string_view rest_of(std::string_view text) {
   const std::size_t colon = text.find(':');
   return colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
@@ -353,10 +448,9 @@ std::string_view rest_of(std::string_view text) {
 
 law_maker constant(std::string_view text, std::uint32_t workers) {
   if (rest_of(text).empty()) fail(text, "write it as constant:2 or constant:sqrt(i)");
-  return drawn(seconds_by(text, "T", rest_of(text), tiny, workers), amounts(workers), no_draw{});
+  return drawn(seconds_by(text, "T", rest_of(text), tiny, workers), amounts(workers), no_draw);
 }
 
-/// The numbers of seconds after the colon.
 amounts listed(std::string_view text) {
   amounts each;
   for (const std::string_view word : words_between(rest_of(text), ',')) {
@@ -372,7 +466,7 @@ law_maker list(std::string_view text, std::uint32_t workers) {
   amounts each = listed(text);
   if (each.size() != workers)
     fail(text, fmt::format("expected a number for each of {} workers, found {}", workers, each.size()));
-  return drawn(std::move(each), amounts(workers), no_draw{});
+  return drawn(std::move(each), amounts(workers), no_draw);
 }
 
 law_maker by_class(std::string_view text, std::uint32_t) {

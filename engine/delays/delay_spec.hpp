@@ -4,19 +4,15 @@
 #include <mailgrad/optim/identity.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
 /// An amount that each worker has its own of: "2", "sqrt(i)", "i^2", "1+4*i".
 ///
-/// It may have numbers, i (the number of the worker, from 1), n (how many workers there are), + - * / ^,
-/// parentheses and sqrt().
+/// It may have numbers, i (that of the worker, from 1), n (of all workers), + - * / ^, parentheses, sqrt().
 class worker_formula {
 public:
   /// Errors  std::invalid_argument in one line: the text is no formula.
@@ -36,18 +32,14 @@ class dataset;
 class delay_spec {
 public:
   /// "exp", "gamma:cv=0.1,mean=2", "constant:sqrt(i)", "list:1,1,4", "trace:times.csv". A trace is read here.
-  ///
   /// Errors  std::invalid_argument in one line that says what would be right; file_error for a trace.
   delay_spec(std::string_view text, std::uint32_t workers);
 
   const std::string& text() const noexcept { return text_; }
   std::uint32_t workers() const noexcept { return workers_; }
-
   /// The times of one worker. Those of the same seed are the same. The worker must be among `workers()`.
   std::unique_ptr<delay_law> law_of(rank worker, std::uint64_t seed) const;
-
   /// Refuses data whose samples the law says nothing of.
-  ///
   /// Errors  std::invalid_argument.
   void require_fits(const dataset& samples) const;
 

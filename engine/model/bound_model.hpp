@@ -10,13 +10,6 @@
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/block.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <vector>
-
 namespace mailgrad {
 
 /// The most entries in a mini-batch of `batch` of these samples; 0 for dense samples. For a sparse set it is
@@ -28,25 +21,20 @@ model_request request_for(const data_split& data, std::size_t batch);
 
 /// Requires that a model built for `request` can read these samples: kind and size must be the same, and the
 /// model must know their classes and categories.
-///
 /// Errors  std::invalid_argument, with what was expected and found.
 void require_readable(const model_request& request, const dataset& samples);
 
 /// The address of each variable for a replica, from the snapshots of all shards.
 ///
-/// A variable that lies in one shard is read in place, from the shard's snapshot. A variable that is cut
-/// between shards is copied into the replica's own memory for each new snapshot, because kernels need it in
-/// one piece.
+/// A variable in one shard is read in place, from the shard's snapshot. One that is cut between shards is
+/// copied for each new snapshot, because kernels need it in one piece.
 /// Threads one caller at a time.
 class weight_addresses {
 public:
   explicit weight_addresses(const parameter_layout& layout);
-  /// Of weights that lie in one piece, float32[layout.size()], on the host or on a GPU. `use()` is not for
-  /// these.
+  /// Of weights in one piece, float32[layout.size()], on the host or on a GPU. `use()` is not for these.
   static weight_addresses in_one_piece(const parameter_layout& layout, const float* values);
-
   /// `values` are the weights of `shard`; they stay valid until the next call for that shard.
-  ///
   /// Errors  std::invalid_argument if there is no such shard, or there are no values.
   void use(std::uint32_t shard, const float* values);
 
@@ -79,9 +67,8 @@ private:
   std::size_t input_ = 0;
 };
 
-/// Connects the inputs and variables of a program, by name, with the parts of a batch and the layout of the
+/// Connects inputs and variables of a program, by name, with the parts of a batch and the layout of the
 /// weights.
-///
 /// Errors  graph_error, naming the user's line, if the program needs an input that the batches of the request
 ///         lack or have with another shape or type, or the graph has a variable that the layout lacks or has
 ///         with another shape.
@@ -94,9 +81,8 @@ public:
     value what;
     batch_part part;
     shape dims; ///< required of the batch
-
+    std::size_t bytes() const { return what.dims().size() * byte_size(what.type().type); }
     /// The memory of this input in a batch.
-    ///
     /// Errors  graph_error if the batch has another shape.
     const std::byte* in(const batch& inputs) const;
   };
@@ -107,6 +93,20 @@ public:
 
   /// Errors  graph_error if the shapes of the batch differ from those of the request.
   void bind(program& code, const batch& inputs, const weight_addresses& weights) const;
+  /// Calls `use` with each input and its place where they lie side by side. Returns how many bytes they take.
+  template <class Use>
+  std::size_t lay_side_by_side(const Use& use) const {
+    std::size_t place = 0;
+    for (const input_binding& input : inputs_) {
+      use(input, place);
+      place += aligned(input.bytes());
+    }
+    return place;
+  }
+  /// Copies the inputs of a batch to such places.
+  /// Errors  as bind().
+  void stage(const batch& inputs, std::byte* to) const;
+  void bind_staged(program& code, const std::byte* from) const;
 
   const std::vector<input_binding>& inputs() const noexcept { return inputs_; }
   const std::vector<variable_binding>& variables() const noexcept { return variables_; }
@@ -117,16 +117,13 @@ private:
 };
 
 /// Builds a model, and refuses one that does not fit the batches of the request.
-///
 /// Errors  as build_model; graph_error, naming the user's line and both shapes, for an input that these
 ///         batches lack, or have with another shape or type.
 model_outputs build_fitting(const model_function& build, graph& g, const model_request& request);
 
 /// A model built for one batch size and compiled for some fetches, with its inputs and variables found by
 /// name. Training and evaluation share it.
-///
-/// Errors  as build_fitting; graph_error if the model has a variable that the layout lacks or places
-///         otherwise.
+/// Errors  as build_fitting; graph_error for a variable that the layout lacks or places otherwise.
 /// Threads one caller at a time.
 class bound_model {
 public:
@@ -163,16 +160,13 @@ batch_part part_for(std::string_view input, const model_request& request);
 
 /// Lays the variables of a model out over `shards` shards. Workers may build different graphs, so the layout
 /// has the variables of all `request.workers` of them.
-///
-/// Errors  graph_error from the model function, or as variable_union has it; std::invalid_argument for more
-///         shards than can be cut.
+/// Errors  graph_error from the model function, or as variable_union; std::invalid_argument: too many shards.
 parameter_layout lay_out(const model_function& build, model_request request, std::size_t shards,
                          shard_cuts where = shard_cuts::within_variables);
 
 // What the optimiser of `options` must be told of variables: nothing, unless it looks at whole ones.
 
 /// Those of one shard.
-///
 /// Errors  std::invalid_argument: a variable of the shard lies in others too.
 std::vector<shard_variable> variables_for(const optimizer_options& options, const parameter_layout& layout,
                                           std::uint32_t shard);
@@ -192,8 +186,8 @@ struct dense_fetch {
   bool further = false; ///< another device computes the first addend of this variable's gradient
 };
 
-/// Rows of the gradient of a table. The row numbers come from the batch itself if the model reads them from
-/// an input, otherwise from a fetch.
+/// Rows of the gradient of a table. The row numbers come from the batch if an input has them, otherwise from
+/// a fetch.
 struct sparse_fetch {
   std::size_t variable; ///< index in parameter_layout::variables()
   std::size_t width;
@@ -218,12 +212,10 @@ struct training_fetches {
   }
 };
 
-/// Where a gradient is a sum over several devices, replaces its fetch by fetches of the addends, each on the
-/// device that computes it.
+/// Replaces the fetch of a gradient that is a sum over several devices by fetches of the addends.
 void take_sums_apart(training_fetches& list, const graph& g, const placement& places);
 
 /// Adds the backward pass to the graph of a model.
-///
 /// Errors  graph_error if the model has a variable that the layout lacks.
 training_fetches loss_and_gradients(graph& g, const model_outputs& outputs, const parameter_layout& layout,
                                     const model_request& request);

@@ -1,5 +1,4 @@
 #include <mailgrad/engine/model/evaluation.hpp>
-
 #include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/softmax.hpp>
@@ -11,14 +10,83 @@
 #include <cstring>
 #include <numeric>
 #include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
 namespace {
 
-std::size_t bytes_of_input(const bound_sources::input_binding& input) {
-  return input.what.dims().size() * byte_size(input.what.type().type);
+constexpr std::size_t logits_fetch = 0;
+constexpr std::size_t loss_fetch = 1;
+
+constexpr const char* of_weights = "the weights that are tested";
+constexpr std::size_t most_samples = 256;
+/// Of texts on a GPU.
+constexpr std::size_t most_tokens = 65536, most_logits = std::size_t{1} << 24;
+
+std::unique_ptr<device_queue> queue_on(device d) {
+  if (d.kind == device_kind::cuda) return std::make_unique<cuda::gpu_queue>(d.index);
+  return std::make_unique<host_queue>();
+}
+
+/// With more classes nobody reads the matrix, and it takes more memory than the weights.
+constexpr std::size_t most_confused = 1024;
+
+bool counts_confusion(const model_request& r) {
+  return r.wanted == answer::a_class && r.features != feature_kind::tokens && r.classes <= most_confused;
+}
+
+struct score {
+  bool answers_alike = false; ///< whatever the sample
+  std::size_t labels = 0;
+  std::size_t correct = 0;
+  double squares = 0; ///< of the distances to the targets
+  std::size_t samples = 0;
+  double loss = 0;                      ///< sum over the samples
+  std::vector<std::uint64_t> confusion; ///< as in evaluation; empty: not counted
+};
+
+void count_answers(std::span<const float> logits, const batch& inputs, std::size_t classes, score& sum) {
+  const auto labels = inputs.labels.values<std::int32_t>();
+  std::int32_t right = 0;
+  count_right_labels(host_stream{}, logits.data(), labels.data(), &right, labels.size(), classes);
+  sum.correct += static_cast<std::size_t>(right);
+  if (sum.confusion.empty()) return;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const std::span row = logits.subspan(i * classes, classes);
+    const auto answer = std::ranges::max_element(row) - row.begin();
+    ++sum.confusion[static_cast<std::size_t>(labels[i]) * classes + static_cast<std::size_t>(answer)];
+  }
+}
+
+void add_distances(std::span<const float> answers, const batch& inputs, score& sum) {
+  const auto targets = inputs.labels.values();
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const double distance = static_cast<double>(answers[i]) - static_cast<double>(targets[i]);
+    sum.squares += distance * distance;
+  }
+}
+
+void add_score(forward_pass& pass, const weight_addresses& weights, const dataset& samples,
+               std::span<const std::uint32_t> which, std::size_t classes, score& sum) {
+  const std::span<const float> logits = pass.run(weights, samples, which);
+  sum.answers_alike = !pass.reads_samples();
+  if (samples.has_targets())
+    add_distances(logits, pass.inputs(), sum);
+  else
+    count_answers(logits, pass.inputs(), classes, sum);
+  sum.labels += pass.inputs().labels.size();
+  sum.samples += which.size();
+  sum.loss += static_cast<double>(pass.loss()) * static_cast<double>(which.size());
+}
+
+/// The samples with arbitrary labels, because a model has an input for labels even when it predicts.
+dataset with_any_answers(const named_arrays& samples, const model_request& request) {
+  const std::size_t n = samples.samples();
+  if (request.wanted == answer::a_class)
+    return dataset::from(samples, {{n}, std::vector<std::int32_t>(n)}, request.classes);
+  if (request.target_dims.rank() == 0) return dataset::from(samples, {{n}, std::vector<float>(n)});
+  const shape dims{n, request.outputs()};
+  return dataset::from(samples, {dims, std::vector<float>(dims.size())});
 }
 
 } // namespace
@@ -39,18 +107,13 @@ placed_model::placed_model(const model_function& build, const model_request& req
 }
 
 placed_model::~placed_model() {
-  if (!gpu_) return;
-  try {
-    gpu_->place.finish(); // before the memory goes that the queue still reads and writes
-  } catch (const device_error&) {
-    // The GPU is lost, and nothing of it runs any more.
-  }
+  if (gpu_) finish_for_good(gpu_->place);
 }
 
 /// The arena has all values that are fetched, at addresses that stay.
 placed_model::gpu_part placed_model::part_on(cuda::gpu_queue& place, std::size_t fetches) {
-  std::size_t inputs = 0, results = 0;
-  for (const auto& input : model_->sources().inputs()) inputs += aligned(bytes_of_input(input));
+  const std::size_t inputs = model_->sources().lay_side_by_side([](const auto&, std::size_t) {});
+  std::size_t results = 0;
   std::vector<fetched_value> values;
   for (std::size_t i = 0; i < fetches; ++i) {
     const std::size_t bytes = model_->code().fetch_bytes(i);
@@ -60,11 +123,7 @@ placed_model::gpu_part placed_model::part_on(cuda::gpu_queue& place, std::size_t
   cuda::runtime::make_current(std::get<cuda_stream>(place.where()).device);
   gpu_part made{place, cuda::pinned_block(inputs), place.allocate(inputs), std::move(values),
                 cuda::pinned_block(results)};
-  const std::byte* on_gpu = made.inputs.on<std::byte>(place.where()).data();
-  for (const auto& input : model_->sources().inputs()) {
-    model_->code().bind(input.what, on_gpu);
-    on_gpu += aligned(bytes_of_input(input));
-  }
+  model_->sources().bind_staged(model_->code(), made.inputs.on<std::byte>(place.where()).data());
   return made;
 }
 
@@ -78,11 +137,7 @@ void placed_model::run_on_gpu(const batch& inputs, const weight_addresses& weigh
   gpu_part& gpu = *gpu_;
   const cuda_stream& s = std::get<cuda_stream>(gpu.place.where());
   cuda::runtime::make_current(s.device);
-  std::byte* staged = gpu.staged.as<std::byte>().data();
-  for (const auto& input : model_->sources().inputs()) {
-    std::memcpy(staged, input.in(inputs), bytes_of_input(input));
-    staged += aligned(bytes_of_input(input));
-  }
+  model_->sources().stage(inputs, gpu.staged.as<std::byte>().data());
   for (const auto& v : model_->sources().variables()) model_->code().bind(v.what, weights.of(v.index));
   cuda::runtime::copy(s.stream, gpu.inputs.on<std::byte>(gpu.place.where()).data(),
                       gpu.staged.as<std::byte>().data(), gpu.staged.bytes());
@@ -96,13 +151,6 @@ const float* placed_model::fetched(std::size_t index) {
   if (!gpu_) return static_cast<const float*>(model_->code().fetched(index));
   return reinterpret_cast<const float*>(gpu_->seen.as<std::byte>().data() + gpu_->values[index].offset);
 }
-
-namespace {
-
-constexpr std::size_t logits_fetch = 0;
-constexpr std::size_t loss_fetch = 1;
-
-} // namespace
 
 forward_pass::forward_pass(const model_function& build, model_request request, const parameter_layout& layout,
                            const dataset& samples, std::size_t size, bool with_loss, device_queue& place)
@@ -140,20 +188,6 @@ weight_addresses addresses_of(const char* caller, std::span<const float> paramet
   return weights;
 }
 
-namespace {
-
-constexpr const char* of_weights = "the weights that are tested";
-constexpr std::size_t most_samples = 256;
-/// Of texts on a GPU.
-constexpr std::size_t most_tokens = 65536, most_logits = std::size_t{1} << 24;
-
-std::unique_ptr<device_queue> queue_on(device d) {
-  if (d.kind == device_kind::cuda) return std::make_unique<cuda::gpu_queue>(d.index);
-  return std::make_unique<host_queue>();
-}
-
-} // namespace
-
 tested_model::tested_model(model_function build, model_request request, const parameter_layout& layout,
                            std::unique_ptr<device_queue> place)
     : build_(std::move(build)), request_(std::move(request)), layout_(layout), place_(std::move(place)) {}
@@ -161,14 +195,6 @@ tested_model::tested_model(model_function build, model_request request, const pa
 tested_model::tested_model(model_function build, model_request request, const parameter_layout& layout,
                            device place)
     : tested_model(std::move(build), std::move(request), layout, queue_on(place)) {}
-
-tested_model::~tested_model() {
-  try {
-    place_->finish(); // before the memory goes that the queue still reads and writes
-  } catch (const device_error&) {
-    // The GPU is lost, and nothing of it runs any more.
-  }
-}
 
 /// From now on these are tested.
 memory& tested_model::own_weights() {
@@ -201,10 +227,6 @@ shard_range tested_model::range_of(std::uint32_t shard, std::size_t values) cons
   const shard_range range = layout_.shard(shard);
   if (values != range.size()) throw shape_error("weights of a shard", shape{values}, shape{range.size()});
   return range;
-}
-
-void tested_model::use(std::uint32_t shard, std::span<const float> on_host) {
-  copy_from_host(on_host, range_of(shard, on_host.size()).begin);
 }
 
 void tested_model::use(std::uint32_t shard, const snapshot& values) {
@@ -257,72 +279,6 @@ std::size_t tested_model::samples_at_once() const noexcept {
   const std::size_t tokens = std::min(most_tokens, most_logits / std::max<std::size_t>(1, request_.classes));
   return std::clamp<std::size_t>(tokens / window, 1, most_samples);
 }
-
-namespace {
-
-/// With more classes nobody reads the matrix, and it takes more memory than the weights.
-constexpr std::size_t most_confused = 1024;
-
-bool counts_confusion(const model_request& r) {
-  return r.wanted == answer::a_class && r.features != feature_kind::tokens && r.classes <= most_confused;
-}
-
-struct score {
-  bool answers_alike = false; ///< whatever the sample
-  std::size_t labels = 0;
-  std::size_t correct = 0;
-  double squares = 0; ///< of the distances to the targets
-  std::size_t samples = 0;
-  double loss = 0;                      ///< sum over the samples
-  std::vector<std::uint64_t> confusion; ///< as in evaluation; empty: not counted
-};
-
-void count_answers(std::span<const float> logits, const batch& inputs, std::size_t classes, score& sum) {
-  const auto labels = inputs.labels.values<std::int32_t>();
-  std::int32_t right = 0;
-  count_right_labels(host_stream{}, logits.data(), labels.data(), &right, labels.size(), classes);
-  sum.correct += static_cast<std::size_t>(right);
-  if (sum.confusion.empty()) return;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const std::span row = logits.subspan(i * classes, classes);
-    const auto answer = std::ranges::max_element(row) - row.begin();
-    ++sum.confusion[static_cast<std::size_t>(labels[i]) * classes + static_cast<std::size_t>(answer)];
-  }
-}
-
-void add_distances(std::span<const float> answers, const batch& inputs, score& sum) {
-  const auto targets = inputs.labels.values();
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const double distance = static_cast<double>(answers[i]) - static_cast<double>(targets[i]);
-    sum.squares += distance * distance;
-  }
-}
-
-/// Adds the score of these samples to `sum`.
-void add_score(forward_pass& pass, const weight_addresses& weights, const dataset& samples,
-               std::span<const std::uint32_t> which, std::size_t classes, score& sum) {
-  const std::span<const float> logits = pass.run(weights, samples, which);
-  sum.answers_alike = !pass.reads_samples();
-  if (samples.has_targets())
-    add_distances(logits, pass.inputs(), sum);
-  else
-    count_answers(logits, pass.inputs(), classes, sum);
-  sum.labels += pass.inputs().labels.size();
-  sum.samples += which.size();
-  sum.loss += static_cast<double>(pass.loss()) * static_cast<double>(which.size());
-}
-
-/// The samples with arbitrary labels, because a model has an input for labels even when it predicts.
-dataset with_any_answers(const named_arrays& samples, const model_request& request) {
-  const std::size_t n = samples.samples();
-  if (request.wanted == answer::a_class)
-    return dataset::from(samples, {{n}, std::vector<std::int32_t>(n)}, request.classes);
-  if (request.target_dims.rank() == 0) return dataset::from(samples, {{n}, std::vector<float>(n)});
-  const shape dims{n, request.outputs()};
-  return dataset::from(samples, {dims, std::vector<float>(dims.size())});
-}
-
-} // namespace
 
 std::vector<float> predict(const model_function& build, const model_request& request,
                            const parameter_layout& layout, std::span<const float> parameters,

@@ -1,21 +1,12 @@
 #pragma once
 
-#include <mailgrad/data/batch.hpp>
-#include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
-#include <optional>
-#include <span>
 #include <tuple>
-#include <vector>
 
 namespace mailgrad {
 
@@ -32,11 +23,9 @@ public:
   /// `place` outlives the model.
   placed_model(const model_function& build, const model_request& request, const parameter_layout& layout,
                const bound_model::choose_fetches& choose, device_queue& place);
-  /// Waits for a run that has failed half-way.
-  ~placed_model();
+  ~placed_model(); ///< waits for a run that has failed half-way
   placed_model(const placed_model&) = delete;
   placed_model& operator=(const placed_model&) = delete;
-
   /// The weights lie where the queue's kernels read them.
   void run(const batch& inputs, const weight_addresses& weights);
   /// What the last run computed. It lasts until the next one.
@@ -67,26 +56,22 @@ private:
 };
 
 /// The forward pass of a model over batches of one size, as it is built for an evaluation.
-///
 /// Errors  as placed_model.
 /// Threads one caller at a time.
 class forward_pass {
 public:
-  /// For batches of `size` samples of the kind of `samples`. `with_loss`: the loss is computed, too. `place`
-  /// outlives the pass.
+  /// For batches of `size` samples of the kind of `samples`. `with_loss`: with the loss. `place` outlives the
+  /// pass.
   forward_pass(const model_function& build, model_request request, const parameter_layout& layout,
                const dataset& samples, std::size_t size, bool with_loss, device_queue& place);
-
-  /// The logits of these samples, float32[size, outputs], for tokens of each place in their windows; they
-  /// last until the next call.
+  /// The logits of these samples, float32[size, outputs], for tokens of each place in a window, until the
+  /// next call.
   std::span<const float> run(const weight_addresses& weights, const dataset& samples,
                              std::span<const std::uint32_t> which);
   /// Whether the model reads anything of a sample; if not, it answers to all alike.
   bool reads_samples() const noexcept { return model_->reads_batches(); }
-  /// The samples of the last call.
-  const batch& inputs() const noexcept { return inputs_; }
-  /// The loss of the last call.
-  float loss();
+  const batch& inputs() const noexcept { return inputs_; } ///< the samples of the last call
+  float loss();                                            ///< the loss of the last call
 
 private:
   std::size_t outputs_; ///< of the whole batch
@@ -95,13 +80,12 @@ private:
 };
 
 /// The addresses of all weights in one flat vector, float32[layout.size()].
-///
 /// Errors  shape_error, naming `caller`, for another length.
 weight_addresses addresses_of(const char* caller, std::span<const float> parameters,
                               const parameter_layout& layout);
 
-/// A model that is tested on one queue as often as its weights change. evaluate(), predict() and write_text()
-/// run it.
+/// A model that is tested on one queue as often as its weights change, by evaluate(), predict() and
+/// write_text().
 ///
 /// On the host it reads the weights where they are. On a GPU it has a copy of them and its programs, which
 /// stay there for the next test, and it waits for the queue: so an actor that uses it has a thread of its
@@ -115,30 +99,26 @@ public:
                std::unique_ptr<device_queue> place = std::make_unique<host_queue>());
   /// On a queue of its own on this device.
   tested_model(model_function build, model_request request, const parameter_layout& layout, device place);
-  ~tested_model();
+  ~tested_model() { finish_for_good(*place_); }
   tested_model(tested_model&&) = delete;
 
   const model_function& build() const noexcept { return build_; }
   const model_request& request() const noexcept { return request_; }
   const parameter_layout& layout() const noexcept { return layout_; }
   device_queue& place() noexcept { return *place_; }
-
   /// Tests these weights from now on, float32[layout.size()], which on the host stay with the caller.
-  ///
   /// Errors  shape_error, naming `caller`, for another length.
   void use(const char* caller, std::span<const float> parameters);
-  /// The same for the weights of one shard, to be called for each: the queue has a copy of them, which it
-  /// takes from where they are.
-  ///
+  /// The same for the weights of one shard, to be called for each: the queue copies them.
   /// Errors  std::invalid_argument: there is no such shard; shape_error for another length; device_error:
   ///         they lie on another device.
   void use(std::uint32_t shard, const snapshot& values);
-  void use(std::uint32_t shard, std::span<const float> on_host);
+  void use(std::uint32_t shard, std::span<const float> on_host) {
+    copy_from_host(on_host, range_of(shard, on_host.size()).begin);
+  }
   /// Copies the weights to `to`, float32[layout.size()], on the host.
-  ///
   /// Errors  std::logic_error: none have been given.
   void copy_weights(std::span<float> to);
-
   /// To be called when weights have been given.
   const weight_addresses& weights() const noexcept { return *weights_; }
   /// The forward pass over so many samples of this kind. It lasts until the next call, on a GPU as long as
@@ -147,8 +127,8 @@ public:
   /// How many samples to compute at once. Few windows of a text fill a GPU, and take less of its memory.
   std::size_t samples_at_once() const noexcept;
 
-  /// Returns what `make` does, which takes memory of the queue. If that lacks, it is called once more without
-  /// the passes that are kept.
+  /// Returns what `make` does, which takes memory of the queue. If that lacks, it is called again without
+  ///         kept passes.
   template <class Make>
   auto with_room(const Make& make) {
     try {
@@ -181,11 +161,10 @@ private:
 
 /// The quality of weights on samples that were not trained on. A model that reads none has no accuracy.
 struct evaluation {
-  std::optional<double>
-      accuracy;               ///< share of rows whose largest logit is that of the label; for classes only
-  std::optional<double> rmse; ///< root of the mean squared error, in the targets' unit; for numbers only
-  double loss = 0;            ///< mean over the samples
-  bool whole = true;          ///< false if it ended early, so that not all samples count
+  std::optional<double> accuracy; ///< share of rows whose largest logit is that of the label; for classes
+  std::optional<double> rmse;     ///< root of the mean squared error, in the targets' unit; for numbers only
+  double loss = 0;                ///< mean over the samples
+  bool whole = true;              ///< false if it ended early, so that not all samples count
   /// How many samples of each class got each answer: [classes, classes], by label and then by answer. Empty
   /// for numbers, for tokens and for more than 1024 classes.
   std::vector<std::uint64_t> confusion{};
@@ -193,7 +172,6 @@ struct evaluation {
 
 /// Runs the model, as `request.worker` builds it, over all of `samples` on the calling thread. It calls
 /// `stop` every few hundred samples and ends early when that returns true.
-///
 /// Shapes  parameters: float32[layout.size()], the whole flat vector.
 /// Errors  shape_error for other parameters than the layout has; std::invalid_argument for samples of another
 ///         kind or size than the request's, or no model function; graph_error as build_fitting; device_error.
@@ -205,7 +183,6 @@ evaluation evaluate(tested_model& model, const dataset& samples, const std::func
 
 /// The logits or the predicted numbers of each sample, in the order of the samples. Runs on the calling
 /// thread, with the model that `request.worker` builds for an evaluation.
-///
 /// Shapes  parameters: float32[layout.size()]; the result: float32[samples, request.outputs()].
 /// Errors  as evaluate(); std::invalid_argument for a model of tokens, whose samples are no arrays.
 std::vector<float> predict(const model_function& build, const model_request& request,

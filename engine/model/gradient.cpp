@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
 
 namespace mailgrad {
 
@@ -55,12 +54,33 @@ void keep_ranges(archive& a, std::string_view name, std::shared_ptr<const covera
   if (a.reads()) covered = all ? nullptr : std::make_shared<const coverage>(std::move(ranges));
 }
 
+coverage joined(coverage ranges) {
+  std::ranges::sort(ranges, {}, &shard_range::begin);
+  coverage all;
+  for (const shard_range& r : ranges)
+    if (all.empty() || all.back().end < r.begin)
+      all.push_back(r);
+    else
+      all.back().end = std::max(all.back().end, r.end);
+  return all;
+}
+
 std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const shard_range& within) {
   std::vector<shard_range> inside;
-  for (const shard_range& r : ranges)
-    if (r.begin < within.end && r.end > within.begin)
-      inside.push_back({std::max(r.begin, within.begin), std::min(r.end, within.end)});
+  for_each_part(ranges, within, [&](const shard_range& part) { inside.push_back(part); });
   return inside;
+}
+
+std::vector<table_piece> pieces_of_table(const parameter_layout& layout, std::size_t variable) {
+  std::vector<table_piece> all;
+  const placed_variable& placed = layout.variables()[variable];
+  if (!placed.sparse) return all;
+  const std::size_t width = placed.dims.size() / placed.dims[0];
+  const auto row = [&](std::size_t offset) { return static_cast<std::int32_t>(offset / width); };
+  for (const variable_piece& p : layout.pieces(variable))
+    all.push_back({variable, width, p.shard, p.offset_in_shard, placed.offset + p.offset_in_variable,
+                   row(p.offset_in_variable), row(p.offset_in_variable + p.length)});
+  return all;
 }
 
 gradient_rows listed_rows(const gradient_rows& part) {
@@ -105,11 +125,6 @@ void row_join::begin(std::size_t variable) noexcept {
   joined_values_.clear();
 }
 
-void row_join::add(const gradient& g, float scale) {
-  for (const gradient_rows& part : g.sparse)
-    if (part.variable == variable_) add(part, scale);
-}
-
 void row_join::add(const gradient_rows& part, float scale) {
   const auto [variable, width, rows, values] = listed_rows(part);
   if (rows.empty()) return;
@@ -122,11 +137,6 @@ void row_join::add(const gradient_rows& part, float scale) {
   copy(rows, values, scale);
   rows_ = joined_rows_;
   values_ = joined_values_;
-}
-
-void row_join::copy(std::span<const std::int32_t> rows, std::span<const float> values, float scale) {
-  joined_rows_.insert(joined_rows_.end(), rows.begin(), rows.end());
-  for (const float g : values) joined_values_.push_back(scale * g);
 }
 
 } // namespace mailgrad

@@ -6,25 +6,40 @@
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string_view>
-#include <vector>
-
 namespace mailgrad {
 
 /// The ranges of the dense part of the weights for which a gradient has values, ascending and not adjacent.
 using coverage = std::vector<shard_range>;
 
-/// The coverage of these variables, given by index; those with sparse gradients cover nothing. Null if they
-/// cover all of the dense part.
+/// The coverage of these variables, by index; those with sparse gradients have none. Null: all is covered.
 std::shared_ptr<const coverage> coverage_of(const parameter_layout& layout,
                                             std::span<const std::size_t> variables);
 
-/// The parts of `ranges` that lie in `within`.
+/// These ranges in ascending order, where those that touch or overlap are one.
+coverage joined(coverage ranges);
+
+/// Calls `use` for each part of `ranges` that lies in `within`.
+template <class Use>
+void for_each_part(std::span<const shard_range> ranges, const shard_range& within, const Use& use) {
+  for (const shard_range& r : ranges) {
+    const shard_range part{std::max(r.begin, within.begin), std::min(r.end, within.end)};
+    if (part.begin < part.end) use(part);
+  }
+}
 std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const shard_range& within);
+
+struct table_piece {
+  std::size_t variable; ///< index in parameter_layout::variables()
+  std::size_t width;
+  std::uint32_t shard;
+  std::size_t in_shard; ///< the first float, from the start of the shard
+  std::size_t in_model; ///< and in the model's flat vector
+  std::int32_t row_begin, row_end;
+
+  std::size_t size() const noexcept { return static_cast<std::size_t>(row_end - row_begin) * width; }
+};
+/// All pieces of a table; none of a variable with a dense gradient.
+std::vector<table_piece> pieces_of_table(const parameter_layout& layout, std::size_t variable);
 
 /// The ranges of `covered`, or `all` where it is null.
 inline std::span<const shard_range> ranges_of(const std::shared_ptr<const coverage>& covered,
@@ -36,13 +51,11 @@ inline std::span<const shard_range> ranges_of(const std::shared_ptr<const covera
 bool covers(const std::shared_ptr<const coverage>& covered, const shard_range& part);
 
 /// Writes or reads ranges, for checkpoints.
-///
 /// Errors  archive_error: a range ends before it begins.
 void keep_ranges(archive& a, std::string_view name, coverage& ranges);
 void keep_ranges(archive& a, std::string_view name, std::shared_ptr<const coverage>& covered);
 
 /// Rows of the gradient of one table.
-///
 /// Shapes  rows int32[n], repeats summed, a negative one ends the list; values float32[n, width].
 struct gradient_rows {
   std::size_t variable = 0; ///< index in parameter_layout::variables()
@@ -68,16 +81,14 @@ struct dense_addend {
   std::shared_ptr<const coverage> covered{}; ///< the valid ranges of `values`; null: all of it
 };
 
-/// The gradient of a whole model on one mini-batch, laid out like its weights. All shards read their parts of
-/// it in place.
+/// The gradient of a whole model on one mini-batch, laid out like its weights. Shards read parts in place.
 ///
 /// A worker whose graph lacks a variable has no gradient of it, which differs from a gradient of zero.
 /// `covered` tells for which ranges there is a gradient; the values elsewhere are zero.
 ///
-/// The dense part lies on the host, or on the GPU of the shards that read it, and so do the rows of tables.
-/// Addends lie on the host. What lies on a GPU may still be computed: a queue that reads it waits for `ready`
-/// first. If some shards are on the worker's GPU and others are not, the dense part lies in both places, and
-/// each has the values that shards read there.
+/// Dense part and rows of tables lie on the host, or on the GPU of the shards that read them, the dense part
+/// in both places if shards do. Addends lie on the host. What lies on a GPU may still be computed: a queue
+/// that reads it waits for `ready` first.
 struct gradient {
   memory dense;                              ///< float32[parameter_layout::dense_size()]
   memory on_gpu{};                           ///< the same for shards on a GPU, if `dense` is for the others,
@@ -91,7 +102,6 @@ struct gradient {
   std::shared_ptr<const batch> source;           ///< into the batch itself,
   std::vector<std::shared_ptr<const void>> held; ///< or into memory of other owners
   device_event ready{};                          ///< passes when the values are there
-
   /// The dense part for kernels on `s`: of both places the one that they reach, if they reach one.
   const memory& dense_for(const stream& s) const noexcept {
     const auto* const there = std::get_if<cuda_stream>(&s);
@@ -105,19 +115,16 @@ inline bool is_beside(const memory& m, const stream& s) noexcept {
 }
 
 /// The dense part of `g`, including the addends of further devices.
-///
 /// Errors  shape_error for an addend that is shorter than the ranges it covers.
 std::vector<float> whole_dense(const gradient& g);
 
 /// The square of the global norm of a gradient without addends, as sum_of_squares() adds it up.
 double squared_norm(const gradient& g);
 
-/// A gradient with memory for all variables without a sparse gradient. The memory is a block of `blocks`;
-/// null: of this process.
+/// A gradient with memory for its dense part, a block of `blocks`; null: of this process.
 std::shared_ptr<gradient> make_gradient(const parameter_layout& layout, const block_source& blocks = {});
 
-/// Joins the rows of one table from all gradients of an update into one list, because a rule with state must
-/// see every repeat of a row at once. A model that gathers a table twice has two lists of it in one gradient.
+/// Joins the rows of a table from all gradients of an update, as a rule with state must see repeats at once.
 ///
 /// A single list with scale 1 is used in place; several lists are copied one after the other.
 /// Shapes  rows int32[n], may repeat, none is negative; values float32[n, width], scaled.
@@ -128,14 +135,20 @@ public:
   /// Clears all lists; the following add() take those of `variable`.
   void begin(std::size_t variable) noexcept;
   /// Adds all lists of `g`, which must live as long as rows() and values() are used.
-  void add(const gradient& g, float scale);
+  void add(const gradient& g, float scale) {
+    for (const gradient_rows& part : g.sparse)
+      if (part.variable == variable_) add(part, scale);
+  }
 
   std::span<const std::int32_t> rows() const noexcept { return rows_; }
   std::span<const float> values() const noexcept { return values_; }
 
 private:
   void add(const gradient_rows& part, float scale);
-  void copy(std::span<const std::int32_t> rows, std::span<const float> values, float scale);
+  void copy(std::span<const std::int32_t> rows, std::span<const float> values, float scale) {
+    joined_rows_.insert(joined_rows_.end(), rows.begin(), rows.end());
+    for (const float g : values) joined_values_.push_back(scale * g);
+  }
 
   std::size_t variable_ = 0;
   std::span<const std::int32_t> rows_; ///< points to the single list, or to the memory below

@@ -9,12 +9,10 @@
 
 namespace mailgrad {
 
-/// A pool of objects that are lent as shared pointers, so that a steady step allocates nothing. The pool
-/// keeps a pointer to each object; an object is free while there is no other pointer to it.
+/// A pool of objects that are lent as shared pointers. An object is free while only the pool has a pointer.
 ///
 /// A pool of up to 32 objects makes no more than are lent at once. A larger one looks at some of them only,
-/// so that the time does not grow with the pool, and may make another although one is free. The more are
-/// free, the more rarely that happens.
+/// so that the time does not grow with the pool, and may rarely make another although one is free.
 /// Threads one owner calls; users may release their pointers on any thread.
 template <class T>
 class object_pool {
@@ -36,7 +34,6 @@ public:
   }
 
   std::size_t size() const noexcept { return objects_.size(); }
-
   /// Whether the pool has the only pointer to `object`. A copy taken afterwards synchronises with the last
   /// release, because a reference count is changed by acquire-release operations.
   static bool is_free(const std::shared_ptr<T>& object) noexcept { return object.use_count() == 1; }

@@ -1,7 +1,5 @@
 #include <mailgrad/engine/model/text_sample.hpp>
-
 #include <mailgrad/files/text.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
@@ -9,8 +7,6 @@
 #include <cmath>
 #include <random>
 #include <stdexcept>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 

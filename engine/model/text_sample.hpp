@@ -2,23 +2,16 @@
 
 #include <mailgrad/engine/model/evaluation.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-
 namespace mailgrad {
 
 struct text_sample_options {
   std::size_t length = 0;   ///< symbols to write; 0: none
   double temperature = 0.8; ///< divides the logits: below 1 prefers likely symbols; 0: always the likeliest
   std::uint64_t seed = 1;
-  std::string
-      prompt{}; ///< what the text continues; empty: a line break, or the first symbol if there is none
+  std::string prompt{}; ///< what the text continues; empty: a line break, or else the first symbol
 };
 
 /// Requires that a text can be written with these options and these symbols for the classes of a model.
-///
 /// Errors  std::invalid_argument for a temperature that is negative or not finite, or if the number of
 ///         symbols is 0 or differs from `classes`.
 void require_writable(const text_sample_options& options, std::span<const std::string> symbols,
@@ -27,7 +20,6 @@ void require_writable(const text_sample_options& options, std::span<const std::s
 /// Writes a text with a model of tokens. Each symbol is drawn from the model's prediction after the symbols
 /// before it, as many as its window holds. The text continues the prompt, which is not part of the result.
 /// The same weights, seed and prompt write the same text.
-///
 /// Shapes  parameters: float32[layout.size()]; symbols: UTF-8, one for each class of the request.
 /// Errors  as require_writable; std::invalid_argument for a prompt with a symbol that the model does not
 ///         know; shape_error for other parameters than the layout has; std::invalid_argument for a request

@@ -1,11 +1,7 @@
 #include <mailgrad/engine/model/weight_reads.hpp>
-
 #include <mailgrad/graph/operation.hpp>
 
 #include <fmt/format.h>
-
-#include <optional>
-#include <string>
 
 namespace mailgrad {
 
@@ -29,8 +25,7 @@ void require_rows(const node& n, const operation& made, const rows_read& read) {
              fmt::format("by number {} of {}", read.first, numbers.dims.size()));
 }
 
-/// Adds the rows that a node reads of its operand `i`, unless it is none of the program's. Returns whether it
-/// reads no others.
+/// Adds the rows that a node of the program reads of its operand `i`. Returns whether it reads no others.
 bool add_rows_read_by(const node& n, std::size_t i, const graph& g, const bound_sources& sources,
                       row_lists& all) {
   const auto* const made = std::get_if<operation_node>(&n.what);
@@ -95,12 +90,7 @@ weight_reads::weight_reads(const graph& g, const program& code, const bound_sour
       continue;
     }
     by_rows_.push_back(v);
-    const std::size_t width = placed.dims.size() / placed.dims[0];
-    for (const variable_piece& p : layout.pieces(v))
-      tables_[p.shard].push_back({v, width, placed.offset + p.offset_in_variable, p.offset_in_shard,
-                                  static_cast<std::int32_t>(p.offset_in_variable / width),
-                                  static_cast<std::int32_t>((p.offset_in_variable + p.length) / width),
-                                  *rows});
+    for (const table_piece& p : pieces_of_table(layout, v)) tables_[p.shard].push_back({p, *rows});
   }
 }
 

@@ -1,16 +1,10 @@
 #pragma once
 
-#include <mailgrad/data/batch.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/parameter_layout.hpp>
+#include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/kernels/copy.hpp>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <vector>
 
 namespace mailgrad {
 
@@ -22,14 +16,8 @@ struct rows_in_batch {
   std::size_t count;
 };
 
-/// The part of a table that lies in one shard, of which a program reads the rows that a batch names.
-struct table_part {
-  std::size_t variable; ///< index in parameter_layout::variables()
-  std::size_t width;
-  std::size_t in_model; ///< the first float, in the model's flat vector
-  std::size_t in_shard; ///< and from the start of the shard
-  std::int32_t row_begin;
-  std::int32_t row_end;
+/// A piece of a table of which a program reads the rows that a batch names.
+struct table_part : table_piece {
   std::vector<rows_in_batch> rows;
 };
 
@@ -38,30 +26,21 @@ struct table_part {
 /// A table is read by its rows if every operation of the graph that has it for an operand is a row_reader,
 /// and finds the numbers in an input, so in the batch. Of any other variable all weights may be read. An
 /// operation whose numbers are an input that the program lacks is none of the program's.
-///
 /// Errors  graph_error: a row_reader names numbers that its operands do not have.
-/// Threads one caller at a time.
 class weight_reads {
 public:
-  /// What a program of `g` with these sources reads.
   weight_reads(const graph& g, const program& code, const bound_sources& sources,
                const parameter_layout& layout);
-
-  /// The ranges of the flat vector that may be read whole, ascending: the dense part, if any of it is read,
-  /// and tables.
+  /// The ranges that may be read whole, ascending: the dense part, if any of it is read, and tables.
   const std::vector<shard_range>& whole() const noexcept { return whole_; }
-  /// The parts of tables in a shard that are read by rows.
   const std::vector<table_part>& tables(std::uint32_t shard) const { return tables_[shard]; }
-  /// Whether a variable, given by index, is read by rows.
   bool by_rows(std::size_t variable) const noexcept {
     return std::ranges::find(by_rows_, variable) != by_rows_.end();
   }
 
   /// Where the numbers of a part of a batch lie for who copies.
   using numbers_of = std::function<const std::int32_t*(const batch_part&)>;
-  /// Lists the copies of the rows of one shard that a batch names, from the weights of the shard to those of
-  /// the whole model. A part that has no more rows than its lists is copied whole.
-  ///
+  /// Lists the copies of a shard's rows that a batch names. A part with fewer rows than its lists goes whole.
   /// Errors  graph_error: there are no numbers.
   void list_copies(std::uint32_t shard, const float* from, float* to, const numbers_of& numbers,
                    std::vector<row_copy>& all) const;

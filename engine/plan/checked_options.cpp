@@ -1,6 +1,5 @@
 #include <mailgrad/engine/account/tensorboard_file.hpp>
 #include <mailgrad/engine/delays/delay_spec.hpp>
-#include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/engine/record/recording.hpp>
@@ -9,11 +8,6 @@
 #include <mailgrad/optim/rules/shampoo.hpp>
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <limits>
-#include <optional>
-#include <stdexcept>
 
 namespace mailgrad {
 
@@ -84,8 +78,7 @@ enum class about : std::uint8_t {
   tests
 };
 
-/// A case that no run may be, and the sentence that refuses it. In the sentence "{it}" is the name of what
-/// the case has found, and the other names in braces are those of filled().
+/// A case that no run may be, and the sentence that refuses it, with "{it}" for what it found (see filled()).
 struct constraint {
   about what;
   finding (*finds)(const asked_run&);
@@ -133,7 +126,6 @@ finding reader_of_rows(const asked_run& r) {
   return {};
 }
 
-/// What works on dense gradients alone.
 finding needs_dense(const asked_run& r) {
   if (!r.table()) return {};
   if (r.o.all_reduce) return "all-reduce";
@@ -170,7 +162,6 @@ finding end_before_switch(const asked_run& r) {
   return last < steps ? finding() : fmt::format("step {}, before the switch at step {}", steps, last);
 }
 
-/// A rule of the user's own.
 finding custom_rule_in(const asked_run& r) {
   for (const optimizer_options* used : {&r.o.optimizer, &r.o.outer})
     if (std::holds_alternative<custom_rule>(used->rule)) return std::string(name(*used));
@@ -346,7 +337,6 @@ std::string filled(const char* sentence, const asked_run& r, const std::string& 
 }
 
 /// Refuses the first case of this group.
-///
 /// Errors  std::invalid_argument in one line.
 void require(about group, const asked_run& r) {
   for (const constraint& c : constraints)
@@ -375,7 +365,6 @@ cure_setting setting_of(const training_options& o, const std::vector<scheduled_p
   return setting;
 }
 
-/// Each place is looked at before the next.
 void require_places(const asked_run& r) {
   const auto refuse = [&](const char* why) {
     throw std::invalid_argument(fmt::format("--parameters: {}: {}", format_places(r), why));

@@ -1,12 +1,10 @@
 #include <mailgrad/engine/plan/known_plugins.hpp>
-
 #include <mailgrad/optim/plugin_library.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
@@ -27,8 +25,7 @@ std::string plugin_digest(const std::string& file) {
   return digest_of_file(file);
 }
 
-/// The entries are kept, so that a policy or a cure does not open the file again, which may be another by
-/// then.
+/// The entries are kept, since the file may be another one by the time a policy or a cure is made.
 void known_plugins::load(const std::string& file) {
   const std::string what = fmt::format("plug-in '{}'", file);
   plugin_library library(file, [&what](const std::string& why) { refuse(what, why); });

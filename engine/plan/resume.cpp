@@ -1,36 +1,17 @@
-#include <mailgrad/engine/account/actor_reports.hpp>
-#include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
 #include <mailgrad/files/replaced_file.hpp>
-#include <mailgrad/optim/schedule.hpp>
 #include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdint>
 #include <exception>
-#include <filesystem>
 #include <iterator>
-#include <optional>
-#include <stdexcept>
-#include <string_view>
-#include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
 namespace {
-
-/// Requires that a run with this plan is the one that was recorded before its checkpoint. How long it is and
-/// where it began may differ, and so may what workers compute on that have not come yet.
-///
-/// Errors  recording_error in one line with all that differs.
-void require_goes_on(const recording& before, const run_plan& plan);
 
 [[noreturn]] void refuse(const checkpoint& from, const std::string& why) {
   throw recording_error(fmt::format("checkpoint '{}': {}", from.path().string(), why));
@@ -42,40 +23,6 @@ std::vector<std::string> files_of(const std::string& path) {
   return {replaced_file::partial(real), real + std::string(recording_file::before_suffix), real,
           real + std::string(recording_file::killed_suffix)};
 }
-
-} // namespace
-
-std::shared_ptr<const recording> recorded_before(const checkpoint& from, const std::string& path) {
-  if (!from.has(recording_part))
-    refuse(from, "its run was not recorded, so a recording from here on would lack what came before");
-  const auto at = from.object<recording_cut>(recording_part);
-  checkpoint_card card;
-  kept_schedule schedule;
-  const auto run = from.part("run");
-  run->field("card", card);
-  run->field("schedule", schedule);
-  feeder_position feeder;
-  from.part("feeder")->field("feeder", feeder);
-  if (std::ranges::find(card.present, false) != card.present.end())
-    refuse(from, "a worker was lost before it, and would join twice in the recording");
-  std::vector<std::string> files = files_of(path);
-  if (!at.file.empty() && std::filesystem::absolute(path) != at.file)
-    std::ranges::copy(files_of(at.file), std::back_inserter(files));
-  std::string first_failure;
-  for (const std::string& file : files) {
-    if (std::error_code unknown; !std::filesystem::is_regular_file(file, unknown)) continue;
-    try {
-      return std::make_shared<const recording>(
-          part_before(read_recording(file), at, feeder.trained, schedule.done.size()));
-    } catch (const std::exception& e) {
-      if (first_failure.empty()) first_failure = e.what();
-    }
-  }
-  if (first_failure.empty()) first_failure = fmt::format("there is no recording '{}'", at.file);
-  refuse(from, first_failure);
-}
-
-namespace {
 
 struct reported_plugin {
   std::string file;
@@ -123,26 +70,6 @@ void rename(const std::string& from, const std::string& to, checkpoint_card& car
   for (auto& [policy, why] : schedule.asked) replace_all(policy, from, to);
 }
 
-} // namespace
-
-/// Those that are told surely, by their bytes, take theirs first.
-void name_plugins_as_here(const run_facts& here, checkpoint_card& card, kept_schedule& schedule) {
-  std::vector<reported_plugin> left = plugins_in(here), all = plugins_in(card.facts);
-  std::ranges::stable_partition(all, [&](const reported_plugin& was) {
-    return std::ranges::any_of(
-        left, [&](const reported_plugin& is) { return likeness_of(was, is) >= likeness::of_bytes; });
-  });
-  std::vector<std::pair<std::string, std::string>> names; // between, which no path has, and here
-  for (const reported_plugin& was : all)
-    if (const auto is = taken_for(was, left); is && is->file != was.file) {
-      names.emplace_back(fmt::format("\x01{}\x01", names.size()), is->file);
-      rename(was.file, names.back().first, card, schedule);
-    }
-  for (const auto& [between, file] : names) rename(between, file, card, schedule);
-}
-
-namespace {
-
 /// The updates by which the schedule counts.
 std::uint64_t updates_in(const checkpoint& from) {
   std::uint64_t updates = 0;
@@ -186,11 +113,6 @@ std::string replayed_by(const run_plan& plan) {
   const recording* const replay = plan.options.replay.get();
   if (!replay) return {};
   return replay->killed ? "killed" : replay->end.parameters_sha256;
-}
-
-std::string remedy_of_replay(const run_plan& plan) {
-  return fmt::format("is of a replay, which goes on by 'mailgrad replay RECORDING --resume {}'",
-                     shell_word(plan.options.resume->path().string()));
 }
 
 /// Whether the models differ in nothing but the samples of a mini-batch, of which there were so many.
@@ -246,9 +168,8 @@ found_best best_of(const run_plan& plan, const tested_history& history) {
   return found;
 }
 
-/// Takes what was tested before the checkpoint: the best weights, and what patience has seen. A checkpoint
-/// that does not tell the latter is of a run that did not ask for it: then the lowest loss is that of the
-/// best weights, and the count begins anew.
+/// Takes what was tested before the checkpoint: the best weights, and what patience has seen. If the run did
+/// not ask for that, the lowest loss is that of the best weights, and the count begins anew.
 void take_tests(const run_plan& plan, resumed_run& resumed) {
   const bool told = resumed.from->has(judged_tests_part);
   if (told) resumed.tests = resumed.from->object<judged_tests>(judged_tests_part);
@@ -267,8 +188,23 @@ void take_tests(const run_plan& plan, resumed_run& resumed) {
   if (!resumed.same_workers) resumed.tests.steps = 0; // their steps are counted anew
 }
 
+/// Requires that a run with this plan is the one that was recorded before its checkpoint. How long it is and
+/// where it began may differ, and so may what workers compute on that have not come yet.
+/// Errors  recording_error in one line with all that differs.
+void require_goes_on(const recording& before, const run_plan& plan) {
+  constexpr std::array<std::string_view, 3> of_the_beginning{"epochs", "steps", first_weights_fact};
+  run_facts facts = facts_and_names(plan);
+  const auto& elsewhere = plan.options.elsewhere;
+  const bool workers_known = !elsewhere || !elsewhere->empty();
+  if (workers_known && tells(before.header.facts, computers_fact) && !tells(facts, computers_fact))
+    facts.emplace_back(computers_fact,
+                       reported_fact(facts, computers_fact)); // the host, which a run does not tell
+  const std::string found = differences(before.header.facts, facts, of_the_beginning);
+  if (!found.empty())
+    throw recording_error(fmt::format("recording '{}' cannot go on: {}", before.name, found));
+}
+
 /// A recording that goes on is repeated from its beginning, so nothing but the length of the run may differ.
-/// A slot that nobody had taken is no worker of that beginning.
 std::shared_ptr<const recording> recording_to_go_on(const run_plan& plan, const resumed_run& resumed) {
   const auto require = [&plan](bool same_workers) {
     if (same_workers) return;
@@ -284,8 +220,7 @@ std::shared_ptr<const recording> recording_to_go_on(const run_plan& plan, const 
   return before;
 }
 
-/// With another number of workers, or with slots for more, each begins anew from the weights. Who takes a
-/// slot of a run with local steps begins so at any time.
+/// With another number of workers, or with slots for more, each begins anew from the weights.
 void require_workers_may_differ(const run_plan& plan, const checkpoint_card& card) {
   const std::string numbers = fmt::format("is of a run with {} workers, not {}", card.workers, plan.slots());
   if (plan.options.local_steps > 0 && card.workers != plan.slots())
@@ -293,8 +228,7 @@ void require_workers_may_differ(const run_plan& plan, const checkpoint_card& car
   if (plan.options.replay) refuse(plan, numbers);
 }
 
-/// Under hogwild alone the weights are in a block of the host, or in shards on a GPU. In the other place no
-/// worker can go on where it was.
+/// Under hogwild alone weights are in a block of the host, or in shards on a GPU; elsewhere all begin anew.
 void bring_to_other_place(run_plan& plan, resumed_run& resumed) {
   if (!plan.shares_block() || resumed.from->has("shard 0") == plan.has_shards()) return;
   resumed.same_workers = false;
@@ -313,19 +247,6 @@ void leave_files_as_they_are(run_plan& plan, std::uint64_t done) {
   if (done > plan.steps || !std::filesystem::exists(partial, unknown)) o.record.clear();
 }
 
-void require_goes_on(const recording& before, const run_plan& plan) {
-  constexpr std::array<std::string_view, 3> of_the_beginning{"epochs", "steps", first_weights_fact};
-  run_facts facts = facts_and_names(plan);
-  const auto& elsewhere = plan.options.elsewhere;
-  const bool workers_known = !elsewhere || !elsewhere->empty();
-  if (workers_known && tells(before.header.facts, computers_fact) && !tells(facts, computers_fact))
-    facts.emplace_back(computers_fact,
-                       reported_fact(facts, computers_fact)); // the host, which a run does not tell
-  const std::string found = differences(before.header.facts, facts, of_the_beginning);
-  if (!found.empty())
-    throw recording_error(fmt::format("recording '{}' cannot go on: {}", before.name, found));
-}
-
 /// What multiplied on GPUs until the checkpoint, if another version does now; else empty.
 std::string other_products(const run_facts& before, const run_facts& now) {
   const auto find = [](const run_facts& facts) {
@@ -337,6 +258,52 @@ std::string other_products(const run_facts& before, const run_facts& now) {
 }
 
 } // namespace
+
+std::shared_ptr<const recording> recorded_before(const checkpoint& from, const std::string& path) {
+  if (!from.has(recording_part))
+    refuse(from, "its run was not recorded, so a recording from here on would lack what came before");
+  const auto at = from.object<recording_cut>(recording_part);
+  checkpoint_card card;
+  kept_schedule schedule;
+  const auto run = from.part("run");
+  run->field("card", card);
+  run->field("schedule", schedule);
+  feeder_position feeder;
+  from.part("feeder")->field("feeder", feeder);
+  if (std::ranges::find(card.present, false) != card.present.end())
+    refuse(from, "a worker was lost before it, and would join twice in the recording");
+  std::vector<std::string> files = files_of(path);
+  if (!at.file.empty() && std::filesystem::absolute(path) != at.file)
+    std::ranges::copy(files_of(at.file), std::back_inserter(files));
+  std::string first_failure;
+  for (const std::string& file : files) {
+    if (std::error_code unknown; !std::filesystem::is_regular_file(file, unknown)) continue;
+    try {
+      return std::make_shared<const recording>(
+          part_before(read_recording(file), at, feeder.trained, schedule.done.size()));
+    } catch (const std::exception& e) {
+      if (first_failure.empty()) first_failure = e.what();
+    }
+  }
+  if (first_failure.empty()) first_failure = fmt::format("there is no recording '{}'", at.file);
+  refuse(from, first_failure);
+}
+
+/// Those that are told surely, by their bytes, take theirs first.
+void name_plugins_as_here(const run_facts& here, checkpoint_card& card, kept_schedule& schedule) {
+  std::vector<reported_plugin> left = plugins_in(here), all = plugins_in(card.facts);
+  std::ranges::stable_partition(all, [&](const reported_plugin& was) {
+    return std::ranges::any_of(
+        left, [&](const reported_plugin& is) { return likeness_of(was, is) >= likeness::of_bytes; });
+  });
+  std::vector<std::pair<std::string, std::string>> names; // between, which no path has, and here
+  for (const reported_plugin& was : all)
+    if (const auto is = taken_for(was, left); is && is->file != was.file) {
+      names.emplace_back(fmt::format("\x01{}\x01", names.size()), is->file);
+      rename(was.file, names.back().first, card, schedule);
+    }
+  for (const auto& [between, file] : names) rename(between, file, card, schedule);
+}
 
 void require_keepable(const run_plan& plan) {
   const training_options& o = plan.options;
@@ -392,7 +359,9 @@ void plan_resume(run_plan& plan) {
   if (resumed.card.replayed != replayed_by(plan))
     refuse(plan, resumed.card.replayed.empty() ? "is of a run that was no replay"
                  : plan.options.replay         ? "is of the replay of another recording"
-                                               : remedy_of_replay(plan));
+                                       : "is of a replay, which goes on by 'mailgrad replay RECORDING "
+                                         "--resume " +
+                                             shell_word(from.path().string()) + "'");
   resumed.same_workers = resumed.card.workers == plan.workers() && plan.slots() == plan.workers();
   if (!resumed.same_workers) require_workers_may_differ(plan, resumed.card);
   bring_to_other_place(plan, resumed);

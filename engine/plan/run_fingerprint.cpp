@@ -6,20 +6,12 @@
 #include <mailgrad/kernels/arithmetic.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
-#include <mailgrad/optim/optimizer_options.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstddef>
-#include <cstdint>
 #include <iterator>
-#include <map>
-#include <optional>
 #include <system_error>
 
 namespace mailgrad {
@@ -64,28 +56,6 @@ std::vector<std::string> words_of(std::string_view value) {
   }
   return words;
 }
-
-/// "nesterov=yes" for the word "nesterov" that run_fingerprint has of muon, and "beta1=0.9" for 0.9.
-std::string setting_as_typed(std::string_view name, const std::string& word) {
-  if (name == "nesterov") return word == name ? "nesterov=yes" : "nesterov=no";
-  return fmt::format("{}={}", name, shortest(word));
-}
-
-} // namespace
-
-std::string format_fact(std::string_view fact, const std::string& value) {
-  if (fact != "optimizer" && fact != "outer optimizer") return with_short_numbers(value);
-  const std::vector<std::string> words = words_of(value);
-  const std::vector<std::string_view> names = optimizer_setting_names(words[0]);
-  if (words.size() != names.size() + 1) return with_short_numbers(value);
-  std::string text = words[0];
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (const std::string& word = words[i + 1]; !word.empty())
-      text += (text.find(':') == text.npos ? ':' : ',') + setting_as_typed(names[i], word);
-  return text;
-}
-
-namespace {
 
 /// What the workers of a run compute on, if they are in this process.
 std::vector<worker_computer> computers_of(const training_options& o) {
@@ -149,7 +119,6 @@ std::optional<device> device_named(std::string_view name, const gpus_here& gpus)
   return device{device_kind::cuda, static_cast<std::uint32_t>(gpu - gpus.begin())};
 }
 
-/// What an option of a replay would have to be.
 struct remedy {
   bool is_left_out = false; ///< what is recorded does
   std::string words = {};   ///< "--devices cuda:0", if not
@@ -229,27 +198,6 @@ std::optional<remedy> way_of_weights(const recording& r, const run_facts& here) 
     return remedy{.is_left_out = true};
   return places_like(told);
 }
-
-} // namespace
-
-std::string places_that_would_do(const recording& r, const run_facts& here) {
-  std::vector<std::string> named, left_out;
-  const std::optional<remedy> workers = way_of_workers(r, here), weights = way_of_weights(r, here);
-  for (const auto& [option, way] : {std::pair("--devices", &workers), std::pair("--parameters", &weights)}) {
-    if (!*way) continue;
-    if (!(*way)->lacking.empty()) return fmt::format("; this machine has no GPU '{}'", (*way)->lacking);
-    if ((*way)->is_left_out)
-      left_out.emplace_back(option);
-    else
-      named.push_back((*way)->words);
-  }
-  std::string words;
-  if (!left_out.empty()) words = fmt::format("; leave {} out", fmt::join(left_out, " and "));
-  if (!named.empty()) words += fmt::format("; replay it with {}", fmt::join(named, " and "));
-  return words;
-}
-
-namespace {
 
 std::string hash_of(const std::string& text) { return sha256(std::as_bytes(std::span(text))); }
 
@@ -371,7 +319,6 @@ std::string hash_of(const saved_weights& start) {
   return hash_of(text);
 }
 
-/// What the facts are told of.
 struct fact_source {
   const model_function& model;
   const model_request& request;
@@ -379,8 +326,7 @@ struct fact_source {
   const training_options& o;
 };
 
-/// A fact that every run tells, and the option of the tool that decides on it, which a reader gives who wants
-/// it as it was; null: none does.
+/// A fact that every run tells, and the option of the tool that decides on it; null: none does.
 struct fact_row {
   std::string_view fact;
   const char* option;
@@ -414,27 +360,6 @@ constexpr fact_row every_fact[] = {
     {first_weights_fact, nullptr,
      [](auto& f) { return f.o.start ? hash_of(*f.o.start) : std::string(drawn_weights); }},
 };
-
-} // namespace
-
-run_facts facts_of(const model_function& model, const model_request& request, const data_split& data,
-                   const training_options& o) {
-  run_facts facts;
-  for (const fact_row& row : every_fact) facts.emplace_back(row.fact, row.is({model, request, data, o}));
-  tell_computers(facts, o);
-  if (has_shard_on_gpu(o) || is_recorded(o, updaters_fact))
-    facts.emplace_back(updaters_fact, format_updaters(o));
-  if (o.precision != product_precision::float32 || is_recorded(o, precision_fact))
-    facts.emplace_back(precision_fact, name(o.precision));
-  for (const optimizer_options* used : {&o.optimizer, &o.outer})
-    if (const auto* own = std::get_if<custom_rule>(&used->rule); own && !own->file.empty())
-      facts.emplace_back(plugin_fact(own->file), plugin_digest(own->file));
-  for (const auto& files : {plugins_of_policy(o.policy), plugins_of_cure(o.cure)})
-    for (const std::string& file : files) facts.emplace_back(plugin_fact(file), plugin_digest(file));
-  return facts;
-}
-
-namespace {
 
 /// A thing that its fact gives by a digest, which tells nobody what it was.
 struct named_thing {
@@ -478,6 +403,55 @@ std::string difference(const run_facts& told, const run_facts& here, const run_f
 }
 
 } // namespace
+
+std::string format_fact(std::string_view fact, const std::string& value) {
+  if (fact != "optimizer" && fact != "outer optimizer") return with_short_numbers(value);
+  const std::vector<std::string> words = words_of(value);
+  const std::vector<std::string_view> names = optimizer_setting_names(words[0]);
+  if (words.size() != names.size() + 1) return with_short_numbers(value);
+  std::string text = words[0];
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (const std::string& word = words[i + 1]; !word.empty())
+      text += fmt::format("{}{}={}", text.find(':') == text.npos ? ':' : ',', names[i],
+                          names[i] != "nesterov" ? shortest(word)
+                          : word == names[i]     ? "yes"
+                                                 : "no");
+  return text;
+}
+
+std::string places_that_would_do(const recording& r, const run_facts& here) {
+  std::vector<std::string> named, left_out;
+  const std::optional<remedy> workers = way_of_workers(r, here), weights = way_of_weights(r, here);
+  for (const auto& [option, way] : {std::pair("--devices", &workers), std::pair("--parameters", &weights)}) {
+    if (!*way) continue;
+    if (!(*way)->lacking.empty()) return fmt::format("; this machine has no GPU '{}'", (*way)->lacking);
+    if ((*way)->is_left_out)
+      left_out.emplace_back(option);
+    else
+      named.push_back((*way)->words);
+  }
+  std::string words;
+  if (!left_out.empty()) words = fmt::format("; leave {} out", fmt::join(left_out, " and "));
+  if (!named.empty()) words += fmt::format("; replay it with {}", fmt::join(named, " and "));
+  return words;
+}
+
+run_facts facts_of(const model_function& model, const model_request& request, const data_split& data,
+                   const training_options& o) {
+  run_facts facts;
+  for (const fact_row& row : every_fact) facts.emplace_back(row.fact, row.is({model, request, data, o}));
+  tell_computers(facts, o);
+  if (has_shard_on_gpu(o) || is_recorded(o, updaters_fact))
+    facts.emplace_back(updaters_fact, format_updaters(o));
+  if (o.precision != product_precision::float32 || is_recorded(o, precision_fact))
+    facts.emplace_back(precision_fact, name(o.precision));
+  for (const optimizer_options* used : {&o.optimizer, &o.outer})
+    if (const auto* own = std::get_if<custom_rule>(&used->rule); own && !own->file.empty())
+      facts.emplace_back(plugin_fact(own->file), plugin_digest(own->file));
+  for (const auto& files : {plugins_of_policy(o.policy), plugins_of_cure(o.cure)})
+    for (const std::string& file : files) facts.emplace_back(plugin_fact(file), plugin_digest(file));
+  return facts;
+}
 
 run_facts names_of(const data_split& data, const training_options& o) {
   run_facts names;

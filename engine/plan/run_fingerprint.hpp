@@ -1,14 +1,7 @@
 #pragma once
 
-#include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/record/recording.hpp>
-
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -35,8 +28,7 @@ inline constexpr std::string_view products_fact = "version of products";
 inline constexpr std::string_view precision_fact = "precision of products";
 inline constexpr std::string_view first_weights_fact = "first weights";
 
-/// What the last of these is if none were given. Older files do not tell it, since no run could begin with
-/// given ones.
+/// What the last of these is if none were given. Older files do not tell it.
 inline constexpr const char* drawn_weights = "drawn by the seed";
 
 /// The names of the model and the data, as further facts; those that are empty are left out. They refuse no
@@ -54,13 +46,10 @@ std::string reported_fact(const run_facts& told, std::string_view what);
 std::string differences(const run_facts& told, const run_facts& here,
                         std::span<const std::string_view> free = {});
 
-/// What to say behind the refusal of a replay whose workers or weights are on devices that round otherwise
-/// than those of the recorded run: the options of the tool that would do on this machine. `here` are the
-/// facts of the replay.
-///
-/// Returns  "; leave --devices out", if those of the recorded run would do, or else, as "; replay it with
-///          --devices cuda:0 and --parameters cuda:0", others that round the same; the GPU that this machine
-///          lacks; or "", if devices are not to blame.
+/// Behind the refusal of a replay whose devices round otherwise than the recorded ones: the options of the
+/// tool that would do on this machine. `here` are the facts of the replay.
+/// Returns  "; leave --devices out", if those of the recorded run would do; else others, as "; replay it with
+///          --devices cuda:0"; the GPU that this machine lacks; or "", if devices are not to blame.
 std::string places_that_would_do(const recording& r, const run_facts& here);
 
 /// Everything that determines a run except the order in which its shards take gradients: model, data,
@@ -75,18 +64,13 @@ std::string plugin_of_fact(std::string_view fact);
 std::string model_digest(const model_function& model, const model_request& request,
                          const training_options& o);
 
-/// Requires, before a plug-in's code runs, that it is the recorded one. Plug-ins are compared by the SHA-256
-/// of their files.
-///
+/// Requires, before a plug-in's code runs, that it is the recorded one, by the SHA-256 of the file.
 /// Returns  the sum.
-/// Errors   recording_error: the recorded run had no such plug-in, or one with other bytes; std::system_error
-///          if the file cannot be read.
+/// Errors   recording_error: the recorded run had none, or another; std::system_error if it is unreadable.
 std::string require_recorded_plugin(const recording& r, const std::string& file);
 
 /// `facts` are those of the present run, and its names.
-///
-/// Errors  recording_error in one line with what was recorded and found: the number of workers or of shards,
-///         or else each fact that differs.
+/// Errors  recording_error in one line: the number of workers or of shards, or else each fact that differs.
 void require_same_run(const recording& r, const training_options& o, const run_facts& facts);
 
 } // namespace mailgrad

@@ -1,11 +1,7 @@
-#include <mailgrad/engine/plan/run_plan.hpp>
-
-#include <mailgrad/data/batch.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
+#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
-#include <mailgrad/engine/record/recorded_incarnations.hpp>
 #include <mailgrad/engine/record/rehearsal.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
@@ -13,14 +9,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <iterator>
-#include <span>
-#include <stdexcept>
-#include <string_view>
-#include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
@@ -64,8 +53,7 @@ void begin_with(run_plan& plan, const saved_weights* start) {
   plan.first_weights = std::make_shared<const std::vector<float>>(std::move(found.parameters));
 }
 
-/// Between variables if the optimiser of the shards, the cure or the user's parameter actor looks at whole
-/// ones.
+/// Between variables if the shards' optimiser, the cure or the user's parameter actor looks at whole ones.
 shard_cuts cuts_for(const run_plan& plan) {
   const auto& actor = plan.options.parameter_actor;
   const bool whole = plan.cure.traits().sees_variables || sees_whole_variables(plan.shard_rule) ||
@@ -85,6 +73,47 @@ void lay_out_weights(run_plan& plan) {
   begin_with(plan, plan.options.start.get());
 }
 
+/// For what stands beside values: graphs, names, and the reports of long runs.
+constexpr std::uint64_t room = 16 << 20;
+
+std::uint64_t largest_shard(const parameter_layout& layout) {
+  std::uint64_t largest = 0;
+  for (std::size_t s = 0; s < layout.shard_count(); ++s)
+    largest = std::max<std::uint64_t>(largest, layout.shard(s).size() * sizeof(float));
+  return largest;
+}
+
+/// Weights, the state of the optimiser and of the cure; for each worker gradients that wait, with the weights
+/// that they read, the last answer, and what the cure keeps; and the longest queue, with weights.
+std::uint64_t state_of_shard(const run_plan& plan) {
+  const std::uint64_t of_worker = 7 + std::uint64_t{plan.devices_per_worker()};
+  const std::uint64_t queued = 2 * std::uint64_t{longest_queue(plan.policies)};
+  return largest_shard(*plan.layout) * (4 + of_worker * plan.slots() + queued) +
+         bytes_of_matrices(plan.shard_rule, *plan.layout);
+}
+
+/// Of local steps: weights, the state of the optimiser, the weights read last, and a step that is held.
+std::uint64_t worker_state(const run_plan& plan) {
+  return plan.layout->size() * sizeof(float) * 6 + bytes_of_matrices(plan.options.optimizer, *plan.layout);
+}
+
+/// How much of what lost shards had made is kept.
+std::string format_kept(const training_report& r) {
+  const bool written = r.checkpoints && !r.checkpoints->last.empty();
+  std::error_code unknown;
+  const bool earlier = r.resumed && std::filesystem::is_regular_file(r.resumed->from, unknown);
+  if (!written && !earlier) return r.checkpoints ? "no checkpoint was written before" : "";
+  return fmt::format("the checkpoint after step {} has what was made until then",
+                     written ? r.checkpoints->steps : r.resumed->steps);
+}
+
+/// How many gradients so many steps make at most. Each worker pushes what is left of local steps at the end.
+std::uint64_t most_gradients(std::uint64_t steps, const run_plan& plan) {
+  const std::uint64_t each = plan.options.local_steps;
+  if (each <= 1) return steps;
+  return std::min(steps, (steps + each - 1) / each + std::max(plan.workers(), plan.options.slots));
+}
+
 } // namespace
 
 std::uint32_t run_plan::workers() const { return workers_of(options); }
@@ -92,13 +121,12 @@ std::uint32_t run_plan::slots() const { return slots_of(options); }
 std::uint32_t run_plan::devices_per_worker() const {
   return static_cast<std::uint32_t>(options.devices.size() / workers());
 }
+
 bool run_plan::is_elastic() const {
   if (shares_block() || options.parameter_actor) return false;
   return !options.replay || recorded_incarnations(*options.replay).any_change();
 }
-std::uint64_t run_plan::steps_per_epoch() const {
-  return data ? (data->train.size() + options.batch - 1) / options.batch : 1;
-}
+
 std::vector<std::size_t> run_plan::batch_sizes() const {
   if (!data) return {};
   std::vector<std::size_t> sizes;
@@ -107,12 +135,7 @@ std::vector<std::size_t> run_plan::batch_sizes() const {
   if (rest > 0 && steps >= steps_per_epoch()) sizes.push_back(rest);
   return sizes;
 }
-bool run_plan::tests_during_run() const {
-  return !options.evaluate_every.never() && data && judged_by().size() > 0;
-}
-const dataset& run_plan::judged_by() const {
-  return data->validation.size() > 0 ? data->validation : data->test;
-}
+
 early_stop run_plan::enough() const {
   if (options.replay) return {};
   return {stop_conditions_of(options, data.get()), options.patience,
@@ -219,41 +242,6 @@ std::uint64_t bytes_of_matrices(const optimizer_options& rule, const parameter_l
   return bytes;
 }
 
-namespace {
-
-/// For what stands beside values: graphs, names, and the reports of long runs.
-constexpr std::uint64_t room = 16 << 20;
-
-std::uint64_t largest_shard(const parameter_layout& layout) {
-  std::uint64_t largest = 0;
-  for (std::size_t s = 0; s < layout.shard_count(); ++s)
-    largest = std::max<std::uint64_t>(largest, layout.shard(s).size() * sizeof(float));
-  return largest;
-}
-
-std::uint64_t batch_bytes(const run_plan& plan) {
-  batch largest;
-  shape_batch(plan.data->train, plan.deal.batch_size, plan.request.nonzeros, largest);
-  return bytes_of(largest);
-}
-
-/// Weights, the state of the optimiser and of the cure; for each worker the gradients of its devices that
-/// wait, with the weights that they were computed from, the last answer, and what the cure keeps; and what
-/// waits in the longest queue, each with its weights.
-std::uint64_t state_of_shard(const run_plan& plan) {
-  const std::uint64_t of_worker = 7 + std::uint64_t{plan.devices_per_worker()};
-  const std::uint64_t queued = 2 * std::uint64_t{longest_queue(plan.policies)};
-  return largest_shard(*plan.layout) * (4 + of_worker * plan.slots() + queued) +
-         bytes_of_matrices(plan.shard_rule, *plan.layout);
-}
-
-/// Of local steps: weights, the state of the optimiser, the weights read last, and a step that is held.
-std::uint64_t worker_state(const run_plan& plan) {
-  return plan.layout->size() * sizeof(float) * 6 + bytes_of_matrices(plan.options.optimizer, *plan.layout);
-}
-
-} // namespace
-
 std::uint64_t largest_exchange(const parameter_layout& layout, std::uint32_t devices) {
   return (2 + std::uint64_t{devices}) * largest_shard(layout) + room;
 }
@@ -261,8 +249,10 @@ std::uint64_t largest_exchange(const parameter_layout& layout, std::uint32_t dev
 std::uint64_t largest_body(const run_plan& plan, std::uint32_t hosts) {
   const bool keeps = !plan.options.checkpoints.folder.empty();
   const bool resumes = plan.resumed.has_value();
-  std::uint64_t largest = std::max(
-      (2 + std::uint64_t{plan.devices_per_worker()}) * largest_shard(*plan.layout), batch_bytes(plan));
+  batch of_most;
+  shape_batch(plan.data->train, plan.deal.batch_size, plan.request.nonzeros, of_most);
+  std::uint64_t largest = std::max<std::uint64_t>(
+      (2 + std::uint64_t{plan.devices_per_worker()}) * largest_shard(*plan.layout), bytes_of(of_most));
   if (keeps || resumes) largest = std::max(largest, worker_state(plan));
   if (hosts > 0) {
     const std::uint64_t shards_of_one = (plan.options.shards + hosts - 1) / hosts;
@@ -307,20 +297,6 @@ void describe(training_report& r, const run_plan& plan) {
     r.why = fmt::format("the recording ends after {} of {} steps, since it was not completed", r.steps,
                         plan.recorded_steps);
 }
-
-namespace {
-
-/// How much of what lost shards had made is kept.
-std::string format_kept(const training_report& r) {
-  const bool written = r.checkpoints && !r.checkpoints->last.empty();
-  std::error_code unknown;
-  const bool earlier = r.resumed && std::filesystem::is_regular_file(r.resumed->from, unknown);
-  if (!written && !earlier) return r.checkpoints ? "no checkpoint was written before" : "";
-  return fmt::format("the checkpoint after step {} has what was made until then",
-                     written ? r.checkpoints->steps : r.resumed->steps);
-}
-
-} // namespace
 
 void describe(training_report& r, const run_plan& plan, instant elapsed, const checkpoint_account& kept) {
   describe(r, plan);
@@ -385,18 +361,6 @@ std::uint64_t room_beside_recording(const run_plan& plan, const checkpoint_accou
   const std::uint64_t there = std::min<std::uint64_t>(so_far.written, o.keep);
   return weights + reports + std::min(most, o.keep - there + 1) * each;
 }
-
-namespace {
-
-/// How many gradients so many steps make at most. Of local steps each worker pushes what is left over at the
-/// end as a gradient of its own.
-std::uint64_t most_gradients(std::uint64_t steps, const run_plan& plan) {
-  const std::uint64_t each = plan.options.local_steps;
-  if (each <= 1) return steps;
-  return std::min(steps, (steps + each - 1) / each + std::max(plan.workers(), plan.options.slots));
-}
-
-} // namespace
 
 std::vector<std::string> update_remarks(const run_plan& plan) {
   std::vector<std::string> all;

@@ -1,14 +1,10 @@
-#include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <exception>
-#include <utility>
+#include <tuple>
 
 namespace mailgrad {
 
@@ -23,63 +19,6 @@ std::string in_words(const parameter_layout& layout, std::size_t variable, std::
   return fmt::format("weight {} of '{}' on shard {} is {}", index, layout.variables()[variable].name,
                      piece->shard, found);
 }
-
-} // namespace
-
-std::optional<std::string> format_not_finite(const parameter_layout& layout, std::span<const float> weights) {
-  if (weights.size() != layout.size())
-    throw shape_error("format_not_finite", shape{weights.size()}, shape{layout.size()});
-  for (std::size_t v = 0; v < layout.variables().size(); ++v) {
-    const placed_variable& variable = layout.variables()[v];
-    const auto values = weights.subspan(variable.offset, variable.dims.size());
-    const auto bad = std::ranges::find_if_not(values, [](float w) { return std::isfinite(w); });
-    if (bad != values.end()) return in_words(layout, v, static_cast<std::size_t>(bad - values.begin()), *bad);
-  }
-  return std::nullopt;
-}
-
-std::optional<device> gpu_for_tests(const training_options& o) {
-  if (o.elsewhere) return std::nullopt;
-  for (const std::vector<device>* all : {&o.parameters, &o.devices})
-    if (const auto gpu = std::ranges::find(*all, device_kind::cuda, &device::kind); gpu != all->end())
-      return device{device_kind::cuda, gpu->index};
-  return std::nullopt;
-}
-
-run_tester::run_tester(model_function build, model_request request,
-                       std::shared_ptr<const parameter_layout> layout, std::optional<device> gpu)
-    : build_(std::move(build)), request_(std::move(request)), layout_(std::move(layout)), gpu_(gpu) {}
-
-tested_model& run_tester::here() {
-  if (!model_) model_ = std::make_unique<tested_model>(build_, request_, *layout_, gpu_.value_or(device{}));
-  return *model_;
-}
-
-bool run_tester::try_with_model(const std::function<void(tested_model&)>& test) {
-  try {
-    test(here());
-    return true;
-  } catch (const device_error& e) {
-    if (!leave_gpu(e.what())) throw;
-  } catch (const graph_error& e) {
-    if (!leave_gpu(e.what())) throw;
-  }
-  return false;
-}
-
-void run_tester::with_model(const std::function<void(tested_model&)>& test) {
-  if (!try_with_model(test)) try_with_model(test);
-}
-
-bool run_tester::leave_gpu(const char* why) {
-  if (!gpu_) return false;
-  why_on_host_ = why;
-  gpu_.reset();
-  model_.reset();
-  return true;
-}
-
-namespace {
 
 void require_finite(training_report& r, const run_plan& plan, std::span<const float> weights) {
   const std::optional<std::string> found = format_not_finite(*plan.layout, weights);
@@ -113,21 +52,14 @@ bool test(training_report& r, const data_split& data, tested_model& model,
   for (std::optional<double>* figure : {&r.validation_loss, &r.validation_accuracy, &r.validation_rmse,
                                         &r.test_loss, &r.test_accuracy, &r.test_rmse})
     figure->reset();
-  if (data.validation.size() > 0) {
-    const evaluation tested = evaluate(model, data.validation, stop);
-    if (!tested.whole) return false;
-    r.validation_loss = tested.loss;
-    r.validation_accuracy = tested.accuracy;
-    r.validation_rmse = tested.rmse;
-  }
-  if (data.test.size() > 0) {
-    const evaluation tested = evaluate(model, data.test, stop);
-    if (!tested.whole) return false;
-    r.test_loss = tested.loss;
-    r.test_accuracy = tested.accuracy;
-    r.test_rmse = tested.rmse;
-  }
-  return true;
+  const auto measure = [&](const dataset& samples, auto& loss, auto& accuracy, auto& rmse) {
+    if (samples.size() == 0) return true;
+    const evaluation tested = evaluate(model, samples, stop);
+    if (tested.whole) std::tie(loss, accuracy, rmse) = std::tie(tested.loss, tested.accuracy, tested.rmse);
+    return tested.whole;
+  };
+  return measure(data.validation, r.validation_loss, r.validation_accuracy, r.validation_rmse) &&
+         measure(data.test, r.test_loss, r.test_accuracy, r.test_rmse);
 }
 
 void test_on(run_tester& tester, training_report& r, const run_plan& plan, std::span<const float> weights,
@@ -152,6 +84,54 @@ void write_on(run_tester& tester, training_report& r, const run_plan& plan, std:
 }
 
 } // namespace
+
+std::optional<std::string> format_not_finite(const parameter_layout& layout, std::span<const float> weights) {
+  if (weights.size() != layout.size())
+    throw shape_error("format_not_finite", shape{weights.size()}, shape{layout.size()});
+  for (std::size_t v = 0; v < layout.variables().size(); ++v) {
+    const placed_variable& variable = layout.variables()[v];
+    const auto values = weights.subspan(variable.offset, variable.dims.size());
+    const auto bad = std::ranges::find_if_not(values, [](float w) { return std::isfinite(w); });
+    if (bad != values.end()) return in_words(layout, v, static_cast<std::size_t>(bad - values.begin()), *bad);
+  }
+  return std::nullopt;
+}
+
+std::optional<device> gpu_for_tests(const training_options& o) {
+  if (o.elsewhere) return std::nullopt;
+  for (const std::vector<device>* all : {&o.parameters, &o.devices})
+    if (const auto gpu = std::ranges::find(*all, device_kind::cuda, &device::kind); gpu != all->end())
+      return device{device_kind::cuda, gpu->index};
+  return std::nullopt;
+}
+
+run_tester::run_tester(model_function build, model_request request,
+                       std::shared_ptr<const parameter_layout> layout, std::optional<device> gpu)
+    : build_(std::move(build)), request_(std::move(request)), layout_(std::move(layout)), gpu_(gpu) {}
+
+bool run_tester::try_with_model(const std::function<void(tested_model&)>& test) {
+  try {
+    test(here());
+    return true;
+  } catch (const device_error& e) {
+    if (!leave_gpu(e.what())) throw;
+  } catch (const graph_error& e) {
+    if (!leave_gpu(e.what())) throw;
+  }
+  return false;
+}
+
+void run_tester::with_model(const std::function<void(tested_model&)>& test) {
+  if (!try_with_model(test)) try_with_model(test);
+}
+
+bool run_tester::leave_gpu(const char* why) {
+  if (!gpu_) return false;
+  why_on_host_ = why;
+  gpu_.reset();
+  model_.reset();
+  return true;
+}
 
 void test_trained(training_report& r, const run_plan& plan, std::span<const float> weights,
                   const std::function<bool()>& stop) {

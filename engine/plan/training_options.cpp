@@ -1,8 +1,6 @@
 #include <mailgrad/engine/plan/training_options.hpp>
-
 #include <mailgrad/kernels/cuda/products.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <algorithm>
 

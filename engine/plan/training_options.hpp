@@ -1,19 +1,11 @@
 #pragma once
 
 #include <mailgrad/engine/model/text_sample.hpp>
-#include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/options/interval.hpp>
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/small_floats.hpp>
 
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -90,16 +82,15 @@ enum class on_divergence : std::uint8_t { end, go_on };
 struct training_options {
   /// Each device runs one worker. A device that is named twice runs two workers in turns.
   std::vector<device> devices{{device_kind::cpu, 0}};
-  /// Where the shards keep the weights: shard s on the s-th of these, round and round; a GPU, or `cpu` for
-  /// the host. Empty: all on the host.
+  /// Where the shards keep the weights: shard s on the s-th of these, round and round: a GPU, or `cpu`.
+  /// Empty: all on the host.
   std::vector<device> parameters{};
   /// Steps that a worker begins before the one under way has ended, if all weights lie on its GPU: at most
   /// most_run_ahead. Refused where no worker can, such as with clipping. With 0 a shard takes a gradient when
   /// it is there, and none waits for a slower worker's.
   /// Nothing: as many as the policies can judge (steps_ahead()).
   std::optional<std::uint64_t> run_ahead{};
-  /// Of the matrix products that workers compute. Others than float32 are for GPUs, so every worker is on
-  /// one.
+  /// Of the matrix products of workers. Others than float32 need every worker on a GPU.
   product_precision precision = product_precision::float32;
   /// Of a run whose workers are of other processes: what they compute on, as they tell when they join; empty
   /// until all have come. None: the workers are of this process, and have `devices`.
@@ -107,8 +98,7 @@ struct training_options {
   /// 0: as many workers as devices. With fewer workers, each gets an equal number of devices, in their order.
   /// Its model spans these devices as scopes, replicate() or pipelined() place it.
   std::uint32_t workers = 0;
-  /// The workers that may take part, at most: those from `workers` on may join while the run goes on. 0: as
-  /// many as begin.
+  /// The workers that may take part, at most: those from `workers` on may join later. 0: as many as begin.
   std::uint32_t slots = 0;
   /// How long a run waits for another worker when all are gone, lost or by their own will, and batches are
   /// left; 0: it ends at once, as failed if all were lost; max(): for ever.
@@ -117,8 +107,7 @@ struct training_options {
   std::size_t micro_batches = 1;
   /// One policy, or several with their first steps: "async, sync@1000"; or "auto".
   std::string policy = "async";
-  /// Workers add their gradients up among themselves before a shard sees them, which needs ranks of MPI, and
-  /// what checked_options.hpp says.
+  /// Workers add their gradients up before a shard sees them, by ranks of MPI (see checked_options.hpp).
   bool all_reduce = false;
   /// How long the steps of workers take at least, in the grammar of delay_spec; a worker idles for the rest.
   /// Empty: as long as they need. A replay ignores it, since it makes no difference to the weights.
@@ -129,8 +118,7 @@ struct training_options {
   std::uint64_t local_steps = 0; ///< of a worker between two exchanges; 0: each gradient goes to the shards
   /// The optimiser of the shards, if there are local steps. SGD with learning rate 1 averages models.
   optimizer_options outer{.learning_rate = 1};
-  /// The weights to begin with; null: the seed draws them.
-  std::shared_ptr<const saved_weights> start{};
+  std::shared_ptr<const saved_weights> start{}; ///< the weights to begin with; null: the seed draws them
   /// Whether these must fit every variable of the model. If not, those that fit are taken, at least one.
   bool start_whole = true;
   std::size_t batch = 64;       ///< samples in a mini-batch of one worker
@@ -149,8 +137,7 @@ struct training_options {
   /// How often the weights are tested during the run, on a thread of their own: on the samples of
   /// data_split::validation if there are any, else on the test samples.
   interval evaluate_every{};
-  /// The run ends when one of these conditions holds, as parse_stop_conditions() reads them. Empty: it does
-  /// not.
+  /// The run ends when one of these conditions holds (parse_stop_conditions()). Empty: it does not.
   std::string stop_when{};
   /// The run ends after so many tests during it, one after the other, without a lower loss. 0: it does not.
   std::uint64_t patience = 0;

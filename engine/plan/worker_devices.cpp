@@ -1,19 +1,11 @@
 #include <mailgrad/engine/plan/worker_devices.hpp>
-
-#include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/worker/stage_program.hpp>
-#include <mailgrad/graph/placement/partition.hpp>
-#include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
-#include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
-#include <utility>
 
 namespace mailgrad {
 

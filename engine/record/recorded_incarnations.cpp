@@ -1,9 +1,6 @@
 #include <mailgrad/engine/record/recorded_incarnations.hpp>
-#include <mailgrad/engine/shard/order_entry.hpp>
 
-#include <algorithm>
 #include <iterator>
-#include <limits>
 
 namespace mailgrad {
 
@@ -75,8 +72,7 @@ void recorded_incarnations::add_those_that_joined(const recording& r) {
   }
 }
 
-/// One that was lost before a shard had its joining leaves an entry where the switch counted it as present:
-/// at once, when that shard begins the policy.
+/// One that was lost before it joined leaves an entry where the switch counted it as present.
 void recorded_incarnations::add_those_that_only_left(const recording& r) {
   for (const std::vector<order_entry>& entries : r.entries) {
     std::uint64_t switches = 0;
@@ -140,12 +136,6 @@ const recorded_incarnation* recorded_incarnations::before_switch(std::size_t ran
   return last == of.rend() ? nullptr : &*last;
 }
 
-std::uint64_t recorded_incarnations::batches_before(const recorded_switch& s, std::uint64_t switches,
-                                                    std::size_t rank) const {
-  const recorded_incarnation* one = before_switch(rank, switches);
-  return one != nullptr && one->cut ? std::min<std::uint64_t>(s.batches[rank], one->end) : s.batches[rank];
-}
-
 recorded_order order_of(const recording& r, shard_index shard) {
   const recorded_incarnations incarnations(r);
   recorded_order order{r.entries[shard.value], {}};
@@ -157,31 +147,12 @@ recorded_order order_of(const recording& r, shard_index shard) {
   return order;
 }
 
-recorded_batches::recorded_batches(std::shared_ptr<const recording> what)
-    : what_(std::move(what)), incarnations_(*what_), now_(incarnations_.ranks()),
-      dealt_(incarnations_.ranks()), at_switch_(incarnations_.ranks()), gone_(incarnations_.ranks()) {
-  for (std::uint32_t r = 0; r < what_->header.workers; ++r) now_[r] = incarnation_number{};
-}
-
 /// One that the recording does not know gets nothing.
 void recorded_batches::begin(rank worker, incarnation_number incarnation) {
   now_[worker.value] = incarnation;
   gone_[worker.value] = at_switch_[worker.value] = false;
   if (const recorded_incarnation* one = incarnations_.find(worker, incarnation))
     dealt_[worker.value] = one->first;
-}
-
-bool recorded_batches::holds(rank worker) const {
-  const std::size_t r = worker.value;
-  return switch_left() && takes_part(r) &&
-         dealt_[r] >= incarnations_.batches_before(what_->end.switches[passed_], passed_, r);
-}
-
-/// Whether who asks now as this rank takes part in the next switch, and not an incarnation after it.
-bool recorded_batches::takes_part(std::size_t r) const {
-  if (what_->end.switches[passed_].present[r] == 0 || !now_[r]) return false;
-  const recorded_incarnation* one = incarnations_.before_switch(r, passed_);
-  return one != nullptr && one->incarnation == *now_[r];
 }
 
 std::optional<std::uint64_t> recorded_batches::next(rank worker) {
@@ -191,10 +162,6 @@ std::optional<std::uint64_t> recorded_batches::next(rank worker) {
   return what_->batches[r][dealt_[r]++];
 }
 
-bool recorded_batches::is_at_switch(std::size_t r) const {
-  return what_->end.switches[passed_].present[r] == 0 || (takes_part(r) && (at_switch_[r] || gone_[r]));
-}
-
 std::optional<std::uint64_t> recorded_batches::reached_switch() {
   if (!switch_left() || told_ > passed_) return std::nullopt;
   for (std::size_t r = 0; r < gone_.size(); ++r)
@@ -202,42 +169,11 @@ std::optional<std::uint64_t> recorded_batches::reached_switch() {
   return told_ = passed_ + 1;
 }
 
-/// Clears the list of waiting workers, because they ask again after the switch.
-void recorded_batches::pass_switch() {
-  ++passed_;
-  at_switch_.assign(at_switch_.size(), false);
-}
-
-void recorded_batches::go_on_from(std::span<const std::uint64_t> trained, std::uint64_t switches) {
-  dealt_.assign(trained.begin(), trained.end());
-  dealt_.resize(gone_.size());
-  passed_ = told_ = switches;
-}
-
-recorded_slots::recorded_slots(const recorded_incarnations& of) : slots_(of.ranks()) {
-  for (std::size_t r = 0; r < slots_.size(); ++r)
-    std::ranges::copy_if(of.of(r), std::back_inserter(slots_[r].incarnations), &recorded_incarnation::late);
-}
-
-bool recorded_slots::any() const {
-  return std::ranges::any_of(slots_, [](const slot& s) { return s.next < s.incarnations.size(); });
-}
-
-bool recorded_slots::any_due(std::uint64_t switches) const {
-  return std::ranges::any_of(slots_, [=](const slot& s) { return is_due(s, switches); });
-}
-
 std::optional<incarnation_number> recorded_slots::bring(rank worker, std::uint64_t switches) {
   if (worker.value >= slots_.size()) return std::nullopt;
   slot& s = slots_[worker.value];
   if (!is_due(s, switches) || std::exchange(s.brought, true)) return std::nullopt;
   return s.incarnations[s.next].incarnation;
-}
-
-bool recorded_slots::was_brought(rank worker, incarnation_number incarnation) const {
-  if (worker.value >= slots_.size()) return false;
-  const slot& s = slots_[worker.value];
-  return s.brought && s.incarnations[s.next].incarnation == incarnation;
 }
 
 std::optional<std::pair<rank, incarnation_number>> recorded_slots::brought() const {

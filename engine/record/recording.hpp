@@ -3,18 +3,9 @@
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/shard/order_entry.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <ostream>
-#include <span>
 #include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -68,11 +59,9 @@ struct recording_end {
 struct recording {
   std::string name; ///< name of the file, for messages
   recording_header header;
-  std::vector<std::vector<order_entry>> entries; ///< by shard, in its order
-  std::vector<std::vector<std::uint64_t>>
-      batches; ///< by rank: the numbers of the batches that the worker was dealt, in order
-  std::vector<std::vector<dealt_incarnation>>
-      incarnations{}; ///< by rank, ascending; none: all are of incarnation 0
+  std::vector<std::vector<order_entry>> entries;   ///< by shard, in its order
+  std::vector<std::vector<std::uint64_t>> batches; ///< by rank: the numbers of those dealt, in order
+  std::vector<std::vector<dealt_incarnation>> incarnations{}; ///< by rank, ascending; none: one, 0
   recording_end end;
   /// The recording was not completed, since its run was killed or the disk was full: it may be cut, and `end`
   /// has only switches.
@@ -89,7 +78,6 @@ struct recording_file_calls {
 };
 
 /// Writes a recording during the run, so it needs memory for only a few entries.
-///
 /// Units   bytes: "mgradrec", u32 format, u32 n, n of JSON (the header); then parts, each u32 source, u32 n
 ///         and n entries or deals; a switch and the end, which is the last part, are n bytes of JSON. The
 ///         header and each part are followed by the CRC-32 of all before as u32, the end also by "recorded".
@@ -107,7 +95,6 @@ public:
   ~recording_writer();
   recording_writer(const recording_writer&) = delete;
   recording_writer& operator=(const recording_writer&) = delete;
-
   /// Writes another header in place of the first, for a run that has learned more of itself before anything
   /// else was written. It must not be shorter.
   void begin_again(const recording_header& header);
@@ -118,12 +105,10 @@ public:
   void add_switch(const recorded_switch& s);
   /// Writes the end without its switches, which add_switch() has written.
   void end(const recording_end& e);
-  /// Waits until all that is written is on the disk, where a power failure leaves it.
-  void sync();
-  /// Whether anything could not be written so far.
-  bool failed() const noexcept { return failure_ != 0; }
+  void sync(); ///< waits until all that is written is on the disk, where a power failure leaves it
+  bool failed() const noexcept { return failure_ != 0; } ///< whether anything could not be written so far
   /// Why, in the words of the system.
-  std::string why_failed() const;
+  std::string why_failed() const { return std::generic_category().message(failure_); }
   /// Ends a recording that has failed, once. Its whole parts are left to be repeated as those of a killed
   /// run, but only the first of them where the disk would else have less than `room` bytes for others.
   recording_account give_up(std::uint64_t room);
@@ -151,7 +136,6 @@ private:
 
 /// Opens PATH.partial to record into. It takes the place of PATH at the end of the recording, and is removed
 /// if there is no end. A PATH.partial that a killed run left is renamed to PATH.killed, if there is none yet.
-///
 /// Errors  std::system_error, also if the header cannot be written; recording_error if there are more workers
 ///         or shards than a recording can number, or if another run is recording into this file.
 std::unique_ptr<recording_writer> create_recording(const std::string& path, const recording_header& header);
@@ -159,31 +143,26 @@ std::unique_ptr<recording_writer> create_recording(const std::string& path, cons
 /// The same for a run that goes on from a checkpoint: the recording begins with `before`, which part_before()
 /// has read from a file. If that was PATH.partial, it is PATH.before until all of it is written again, so
 /// that it is not lost whenever the run is killed.
-///
 /// Errors  as create_recording(); std::runtime_error if it cannot be written.
 std::unique_ptr<recording_writer> continue_recording(const std::string& path, const recording_header& header,
                                                      const recording& before);
 
 /// Reads a recording from memory. `name` is for messages.
-///
 /// Errors  recording_error: foreign, of another format, cut short, damaged, or inconsistent.
 recording parse_recording(std::string_view bytes, const std::string& name);
 
 /// Reads the recording of a killed run: all parts up to the first that is incomplete.
-///
 /// Errors  recording_error: foreign, of another format, inconsistent, or without a whole header.
 recording parse_killed_recording(std::string_view bytes, const std::string& name);
 
 /// Reads a recording from a file, but no further than its first bytes if those are wrong. PATH.partial,
 /// PATH.before and PATH.killed are read as recordings of killed runs.
-///
 /// Errors  std::system_error if the file cannot be read; recording_error if a run is writing it; as
 ///         parse_recording() and parse_killed_recording().
 recording read_recording(const std::string& path);
 
 /// Checks whether a recording can be repeated, as far as this follows from the recording alone. rehearsal.hpp
 /// also checks with the options of the run whether a replay reaches its end.
-///
 /// Errors  recording_error, with the place: the run lost a shard or its feeder, or was killed after workers
 ///         had come or gone, so the order alone cannot repeat it; an entry is missing, repeated or out of
 ///         order; a batch was trained twice; or the run switches to a policy that is unknown or has no order.

@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
-#include <algorithm>
-
 namespace mailgrad {
 
 namespace recording_file {
@@ -82,8 +80,9 @@ std::string text_of(const recording_end& e) {
       .dump();
 }
 
-recording_end end_from(const json& j) {
+recording_end end_from(const json& j, std::vector<recorded_switch> switches) {
   recording_end e;
+  e.switches = std::move(switches);
   e.ended = text_from(j.at("ended"));
   e.why = text_from(j.at("why"));
   e.lost = j.at("lost").get<std::vector<std::uint32_t>>();
@@ -147,10 +146,7 @@ void recording_cut::add(std::uint32_t shard, std::span<const order_entry> more) 
 
 void recording_cut::keep(archive& a) {
   a.version(1);
-  a.field("file", file);
-  a.field("failed", failed);
-  a.field("turns", entries);
-  a.field("checksums", checksums);
+  a.fields({"file", "failed", "turns", "checksums"}, file, failed, entries, checksums);
   if (a.reads() && entries.size() != checksums.size())
     throw archive_error("recording: expected as many checksums as shards");
 }

@@ -1,16 +1,8 @@
 #pragma once
 
 #include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/files/archive.hpp>
 
 #include <nlohmann/json.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 // What the writer and the reader of a recording must agree about. recording_writer describes the bytes.
 
@@ -51,7 +43,7 @@ std::string text_of(const recording_end& e);
 // Errors  json::exception: a field is missing or of another type
 recording_header header_from(const json& j);
 recorded_switch switch_from(const json& j);
-recording_end end_from(const json& j);
+recording_end end_from(const json& j, std::vector<recorded_switch> switches);
 
 } // namespace mailgrad::recording_file
 
@@ -60,8 +52,7 @@ namespace mailgrad {
 /// The part of a checkpoint that tells how much of the recording of its run lies before it.
 inline constexpr const char* recording_part = "recording";
 
-/// How much of a recording lies before a checkpoint. What a run records after it was resumed from there
-/// follows that.
+/// How much of a recording lies before a checkpoint. What a resumed run records follows that.
 struct recording_cut {
   std::string file;                       ///< into which it is recorded, as an absolute path
   bool failed = false;                    ///< something before could not be written
@@ -69,17 +60,12 @@ struct recording_cut {
   std::vector<std::uint32_t> checksums{}; ///< of these entries, so that those of another run are told apart
 
   explicit recording_cut(std::uint32_t shards = 0) : entries(shards), checksums(shards) {}
-
-  /// Counts entries that are recorded.
-  void add(std::uint32_t shard, std::span<const order_entry> more);
+  void add(std::uint32_t shard, std::span<const order_entry> more); ///< counts entries that are recorded
   void keep(archive& a);
 };
 
-/// The part of a recording that lies before a checkpoint. `trained` are the batches of each worker then, by
-/// rank, and `switches` those of the policy.
-///
-/// Errors  recording_error: it is of another run, or does not go so far; or a worker had left, so that the
-///         recording of a run that brings it back could not be repeated.
+/// The part of a recording before a checkpoint. `trained`: batches of each worker; `switches` of the policy.
+/// Errors  recording_error: it is of another run, does not go so far, or has a worker that had left.
 recording part_before(const recording& r, const recording_cut& at, std::span<const std::uint64_t> trained,
                       std::size_t switches);
 

@@ -4,26 +4,17 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <mutex>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
 /// The weights that workers on device queues of one GPU write to at the same time, under hogwild, one piece
-/// for each shard. Each device queue reads and writes them without waiting for the others, so a read may see
-/// half of an update, and of two updates of a weight at once one may be lost. That race is the algorithm, as
-/// in hogwild_store, which counts the updates.
+/// for each shard. Device queues do not wait for each other: a read may see half of an update, and of two
+/// updates of a weight at once one may be lost. That race is the algorithm, as in hogwild_store.
 ///
-/// A shard lays its weights here when hogwild begins. When it takes them back, its device queue waits for
-/// what workers have queued until then.
+/// A shard lays its weights here when hogwild begins, and takes them back behind what workers have queued.
 ///
-/// The mutex guards copies of a few handles, and nobody who has it waits for anything else. No single owner
-/// could answer in its place, since a shard asks while workers write. An atomic std::shared_ptr locks as
-/// well.
+/// The mutex guards copies of a few handles, and nobody who has it waits for anything else.
 /// Threads any member, any thread.
 class gpu_block {
 public:
@@ -58,16 +49,11 @@ private:
   std::vector<device_event> written_; ///< by worker
 };
 
-/// Memory for what one call of a device queue's kernels needs, and the next call overwrites. What it has
-/// outgrown it keeps, since the GPU would be waited for to free it; that is less than it has at the end.
-///
-/// Threads one caller at a time.
+/// Memory that each call of kernels overwrites. It keeps what it has outgrown, since to free it would wait.
 class growing_buffer {
 public:
   explicit growing_buffer(std::shared_ptr<device_queue> at) : at_(std::move(at)) {}
-
   /// It has an address even for no bytes, as for the order of a list of no rows.
-  ///
   /// Errors  std::bad_alloc; device_error.
   void* of(std::size_t bytes) {
     const std::size_t wanted = std::max<std::size_t>(bytes, 1);

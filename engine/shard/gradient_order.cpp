@@ -1,7 +1,5 @@
 #include <mailgrad/engine/shard/gradient_order.hpp>
 
-#include <utility>
-
 namespace mailgrad {
 
 gradient_order::gradient_order(shard_index shard, std::uint32_t workers, shard_port& port,
@@ -12,21 +10,11 @@ gradient_order::gradient_order(shard_index shard, std::uint32_t workers, shard_p
   for (const order_entry& entry : replayed->entries) expect(entry);
 }
 
-void gradient_order::expect(const order_entry& entry) {
-  entries_.push_back(entry);
-  if (entry.what != order_entry::kind::switched) workers_[entry.worker.value].known.add(entry);
-}
-
 void gradient_order::join(rank worker, incarnation_number incarnation) {
   come_back(worker, incarnation);
   if (is_followed()) return;
   workers_[worker.value].of_entries = incarnation;
   own_.push_back({order_entry::of(order_entry::kind::joined, worker, incarnation), {}});
-}
-
-void gradient_order::come_back(rank worker, incarnation_number incarnation) {
-  std::optional<incarnation_number>& joined = workers_[worker.value].joined;
-  if (!joined || *joined < incarnation) joined = incarnation;
 }
 
 void gradient_order::arrive(push_gradient x, std::int64_t at) {
@@ -40,15 +28,6 @@ void gradient_order::arrive(push_gradient x, std::int64_t at) {
 void gradient_order::leave(rank worker, incarnation_number incarnation) {
   note_left(worker, incarnation);
   if (!is_followed()) own_.push_back({order_entry::of(order_entry::kind::left, worker, incarnation), {}});
-}
-
-void gradient_order::note_left(rank worker, incarnation_number incarnation) {
-  std::optional<incarnation_number>& left = workers_[worker.value].left;
-  if (!left || *left < incarnation) left = incarnation;
-}
-
-void gradient_order::close(std::int64_t moment) {
-  if (!is_followed()) own_.push_back({{order_entry::kind::closed, {}, {}, {}, moment}, {}});
 }
 
 std::optional<gradient_order::ready> gradient_order::next() {
@@ -107,20 +86,6 @@ void gradient_order::take_switch(bool recorded) {
   const order_entry entry{order_entry::kind::switched, {}};
   if (recorded) port_.note(entry);
   tell_others(entry);
-}
-
-void gradient_order::announce(const order_entry& entry) {
-  port_.note(entry);
-  tell_others(entry);
-}
-
-void gradient_order::announce_kept(std::uint64_t checkpoint) {
-  port_.note_kept(checkpoint);
-  tell_others({order_entry::kind::kept, {}, {checkpoint}});
-}
-
-void gradient_order::tell_others(const order_entry& entry) {
-  if (shards_agree_ && !is_followed()) port_.tell_followers(entry);
 }
 
 /// Reading takes as many entries off.

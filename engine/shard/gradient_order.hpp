@@ -1,21 +1,12 @@
 #pragma once
 
-#include <mailgrad/engine/shard/order_entry.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/engine/shard/shard_port.hpp>
-#include <mailgrad/files/archive.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <optional>
-#include <span>
-#include <vector>
 
 namespace mailgrad {
 
-/// What a shard repeats of a recorded run.
 struct recorded_order {
   std::span<const order_entry> entries;
   std::vector<std::vector<incarnation_number>> cut; ///< by rank: that were lost or left early
@@ -28,23 +19,19 @@ struct recorded_order {
 ///                requires all shards to judge alike
 ///     followed   a given order: that of the first shard under such a policy, or that of a recording
 ///
-/// join(), arrive() and leave() put in; next() gives what may be taken. Each entry taken is announced to the
-/// shards that follow, and to the recorder.
+/// join(), arrive() and leave() put in; next() gives what may be taken, which is then to be announced.
 ///
 /// In a followed order a gradient that comes early waits for its turn. An entry whose gradient has not
 /// arrived holds up all later ones. A worker has at most one gradient under way. A rank that has left may
 /// join again, as a later incarnation: each entry of a gradient is of the incarnation whose joining the order
 /// told last. An entry of one that has left here is not waited for.
-/// Threads  one caller at a time.
 class gradient_order {
 public:
   /// `replayed`: what the shard repeats of a recorded run; null: no run is repeated.
   gradient_order(shard_index shard, std::uint32_t workers, shard_port& port,
                  const recorded_order* replayed = nullptr);
-
   /// A policy begins. `shards_agree`: it requires all shards to judge alike.
   void begin_policy(bool shards_agree) { shards_agree_ = shards_agree; }
-  /// Whether the first shard gives the order at present.
   bool is_led() const { return !replays_ && shards_agree_ && shard_.value != 0; }
   bool is_followed() const { return replays_ || (shards_agree_ && shard_.value != 0); }
   bool replays() const noexcept { return replays_; }
@@ -52,19 +39,24 @@ public:
   // What arrives.
   void join(rank worker, incarnation_number incarnation = {});
   /// The worker goes on that took part when the state was kept; no entry is needed for that.
-  void come_back(rank worker, incarnation_number incarnation);
+  void come_back(rank worker, incarnation_number incarnation) {
+    std::optional<incarnation_number>& joined = workers_[worker.value].joined;
+    if (!joined || *joined < incarnation) joined = incarnation;
+  }
   void arrive(push_gradient x, std::int64_t at);
   /// This incarnation sends nothing more, so its entries without a gradient hold up no others.
   void leave(rank worker, incarnation_number incarnation = {});
   /// The policy closes the pending batch at this moment. A shard that follows is told so.
-  void close(std::int64_t moment);
-  /// Appends an entry to the followed order.
-  void expect(const order_entry& entry);
-  /// How many of these are to be taken.
-  std::size_t ahead() const noexcept { return entries_.size(); }
+  void close(std::int64_t moment) {
+    if (!is_followed()) own_.push_back({{order_entry::kind::closed, {}, {}, {}, moment}, {}});
+  }
+  void expect(const order_entry& entry) {
+    entries_.push_back(entry);
+    if (entry.what != order_entry::kind::switched) workers_[entry.worker.value].known.add(entry);
+  }
+  std::size_t ahead() const noexcept { return entries_.size(); } ///< how many of these are to be taken
 
-  /// An entry, with its gradient if that was not lost. The entry with which a worker leaves has the gradient
-  /// that arrived and had no entry of its own, if there is one.
+  /// An entry, with its gradient if that was not lost. Where a worker leaves, the one without an entry.
   struct ready {
     order_entry entry;
     std::optional<push_gradient> gradient;
@@ -74,19 +66,21 @@ public:
   std::optional<ready> next();
   /// The next entry of the followed order, which waits for what has not come; null if it is not told yet.
   const order_entry* next_entry() const { return entries_.empty() ? nullptr : &entries_.front(); }
-  /// Whether a switch of policy comes next in the followed order.
   bool switch_is_next() const {
     return !entries_.empty() && entries_.front().what == order_entry::kind::switched;
   }
   /// The switch is taken. `recorded`: workers remain, so it is noted for the recorder.
   void take_switch(bool recorded);
-
   /// Tells the other shards and the recorder that `entry` is taken now.
-  void announce(const order_entry& entry);
-  /// The shard's state is kept now for this checkpoint, and the shards that follow keep theirs at this entry.
-  /// The recorder hears that what was noted so far lies before it.
-  void announce_kept(std::uint64_t checkpoint);
-
+  void announce(const order_entry& entry) {
+    port_.note(entry);
+    tell_others(entry);
+  }
+  /// The shard's state is kept now for this checkpoint. The shards that follow and the recorder are told so.
+  void announce_kept(std::uint64_t checkpoint) {
+    port_.note_kept(checkpoint);
+    tell_others({order_entry::kind::kept, {}, {checkpoint}});
+  }
   /// Whether the recording has no entry for this gradient, which would then wait for ever.
   bool never_takes(const gradient_id& x) const {
     return replays_ && x.step > workers_[x.worker.value].known.last_step(x.incarnation);
@@ -99,15 +93,13 @@ public:
   bool has_greeted(rank worker, incarnation_number incarnation) const {
     return workers_[worker.value].greeted == incarnation;
   }
-  /// Whether this incarnation was lost or left early in the recorded run. Then nobody may wait for what the
-  /// recording lacks of it.
+  /// Whether it was lost or left early in the recorded run, so that nobody waits for what lacks of it there.
   bool was_cut(rank worker, incarnation_number incarnation) const {
     return worker.value < cut_.size() && std::ranges::count(cut_[worker.value], incarnation) > 0;
   }
 
   /// The number of a worker's gradients that have arrived and wait for their turn: 0 or 1.
   std::uint64_t waiting(rank worker) const { return workers_[worker.value].arrived ? 1 : 0; }
-  /// Calls `take` with each gradient that has arrived and waits for its turn.
   template <class F>
   void for_each_waiting(F&& take) const {
     for (const of_worker& w : workers_)
@@ -116,9 +108,7 @@ public:
       if (r.gradient) take(*r.gradient);
   }
 
-  /// Writes or reads how far a recording has been taken. Other orders are given while a run goes on. The
-  /// gradients that wait are not kept.
-  ///
+  /// Writes or reads how far a recording has been taken. The gradients that wait are not kept.
   /// Errors  archive_error: the recording is shorter, or of other workers.
   void keep(archive& a);
 
@@ -132,17 +122,18 @@ private:
     std::optional<incarnation_number> greeted{}; ///< whose joining was taken last
 
     bool has_left(incarnation_number incarnation) const { return left && incarnation <= *left; }
-    void keep(archive& a) {
-      a.field("joined", joined);
-      a.field("left", left);
-      a.field("turns", of_entries);
-    }
+    void keep(archive& a) { a.fields({"joined", "left", "turns"}, joined, left, of_entries); }
   };
 
   bool is_ready(const order_entry& entry) const;
   std::optional<ready> next_followed();
-  void note_left(rank worker, incarnation_number incarnation);
-  void tell_others(const order_entry& entry);
+  void note_left(rank worker, incarnation_number incarnation) {
+    std::optional<incarnation_number>& left = workers_[worker.value].left;
+    if (!left || *left < incarnation) left = incarnation;
+  }
+  void tell_others(const order_entry& entry) {
+    if (shards_agree_ && !is_followed()) port_.tell_followers(entry);
+  }
 
   shard_index shard_;
   shard_port& port_;

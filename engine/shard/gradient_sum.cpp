@@ -1,29 +1,10 @@
 #include <mailgrad/engine/shard/gradient_sum.hpp>
-
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 
 #include <algorithm>
-#include <utility>
 
 namespace mailgrad {
-
-namespace {
-
-/// Sorts ranges, and joins those that touch or overlap.
-coverage joined(coverage ranges) {
-  std::ranges::sort(ranges, {}, &shard_range::begin);
-  coverage all;
-  for (const shard_range& r : ranges) {
-    if (!all.empty() && r.begin <= all.back().end)
-      all.back().end = std::max(all.back().end, r.end);
-    else
-      all.push_back(r);
-  }
-  return all;
-}
-
-} // namespace
 
 gradient_sum::gradient_sum(std::shared_ptr<device_queue> at, std::size_t dense_size)
     : at_(std::move(at)),
@@ -85,9 +66,7 @@ contribution gradient_sum::result() {
 }
 
 void gradient_sum::table::keep(archive& a) {
-  a.field("variable", variable);
-  a.field("width", width);
-  a.field("rows", rows);
+  a.fields({"variable", "width", "rows"}, variable, width, rows);
   values.resize(rows.size() * width);
   a.floats("values", values);
   if (!a.reads()) return;

@@ -1,42 +1,26 @@
 #pragma once
 
-#include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/shard/parallel_update.hpp>
-#include <mailgrad/files/archive.hpp>
-#include <mailgrad/tensor/memory.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
 #include <unordered_map>
-#include <vector>
 
 namespace mailgrad {
 
-/// The sum of the parts that a shard takes of several gradients, in the memory of one gradient. Of a table it
-/// holds only the rows that occur.
+/// The sum of a shard's parts of several gradients, in the memory of one. Of tables it has rows that occur.
 ///
 /// shard::add_to() selects the parts of its shard.
 /// Threads one caller at a time; no call of add() while result() is in use.
 class gradient_sum {
 public:
-  /// `at` is the device queue of the shard, and `dense_size` the number of its floats that get dense
-  /// gradients.
+  /// `at` is the queue of the shard, and `dense_size` the number of its floats with dense gradients.
   gradient_sum(std::shared_ptr<device_queue> at, std::size_t dense_size);
-
-  /// Empties the sum, but keeps its memory.
-  void clear();
-
+  void clear(); ///< empties the sum, but keeps its memory
   /// Queues scale * values to be added to the floats from `begin` on.
   void add(float scale, std::span<const float> values, std::size_t begin);
   /// Adds `ranges` of the model's flat vector to those that the sum covers; null: all of it.
   void cover(const std::shared_ptr<const coverage>& ranges);
-  /// Adds scale * values to row `row` of a table.
   void add_row(std::size_t variable, std::int32_t row, float scale, std::span<const float> values);
-
-  /// The sum as an update takes it, with scale 1, until the next clear().
-  contribution result();
+  contribution result(); ///< the sum as an update takes it, with scale 1, until the next clear()
 
   void keep(archive& a);
 

@@ -2,16 +2,13 @@
 
 #include <mailgrad/optim/identity.hpp>
 
-#include <cstdint>
 #include <vector>
 
 namespace mailgrad {
 
-/// One event at a shard: a gradient that it judged, a batch that was closed, or a change of the workers or of
-/// the policy.
+/// One event at a shard: a gradient that it judged, a batch that it closed, or a change of workers or policy.
 ///
-/// While the policy needs all shards to judge alike, the first shard sends its entries to every other one.
-/// Each shard sends them to the recorder. In a replay, every shard gets them from the recording.
+/// Where all shards must judge alike, the first one tells the others. In a replay the recording tells all.
 struct order_entry {
   enum class kind : std::uint8_t {
     joined,   ///< the worker got its first weights
@@ -39,7 +36,6 @@ struct order_entry {
   friend bool operator==(const order_entry&, const order_entry&) = default;
 };
 
-/// What the feeder did for a worker.
 struct recorded_deal {
   enum class kind : std::uint8_t {
     dealt,    ///< it dealt the batch `number`
@@ -53,13 +49,10 @@ struct recorded_deal {
   friend bool operator==(const recorded_deal&, const recorded_deal&) = default;
 };
 
-/// What an order has for one worker: which of its incarnations join, and up to which step it has entries for
-/// their gradients.
-///
+/// What an order has for one worker: which incarnations join, and up to which step it has their gradients.
 /// Threads  a value like any other.
 class entries_of_worker {
 public:
-  /// Adds the next entry of this worker.
   void add(const order_entry& entry) {
     if (entry.what == order_entry::kind::joined) incarnations_.push_back({entry.incarnation()});
     if (entry.what != order_entry::kind::gradient && entry.what != order_entry::kind::missed) return;

@@ -1,5 +1,4 @@
 #include <mailgrad/engine/shard/parallel_update.hpp>
-
 #include <mailgrad/kernels/vectors.hpp>
 
 #include <algorithm>

@@ -1,18 +1,10 @@
 #pragma once
 
 #include <mailgrad/engine/model/gradient.hpp>
-#include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>
-#include <mailgrad/tensor/memory.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <vector>
 
 namespace mailgrad {
 
@@ -23,13 +15,9 @@ struct contribution {
   snapshot dense{}; ///< float32[dense part of the shard]: replaces the dense part of `values`, if set
 };
 
-/// The update of the dense part of a shard, divided into parts. Each part is computed once, and the bits do
-/// not depend on the thread that computes it.
+/// The update of the dense part of a shard, in parts. Bits do not depend on the thread that computes a part.
 ///
-/// The parts are divided into chunks, one for each thread that may help. A thread begins with the chunk of
-/// its processor, whose cache most likely holds the weights of that chunk from the update before. It then
-/// helps in the other chunks.
-///
+/// The parts are in chunks, one for each thread that may help. A thread begins with that of its processor.
 /// Threads any number of threads may call compute_part() once the shard has begun the update; after the end
 ///         of the update it finds nothing to compute. All other members are for the shard alone.
 class parallel_update {
@@ -44,16 +32,13 @@ public:
   };
 
   std::size_t parts() const noexcept { return parts_.size(); }
-
   /// Computes a part that no thread has begun, if there is one.
-  ///
   /// Errors  those of optimizer::update(); the update is then never complete.
   progress compute_part();
 
 private:
   friend class shard;
 
-  /// A range of neighbouring parts.
   struct chunk {
     std::atomic<std::size_t> next{0}; ///< the first part that no thread has begun
     std::size_t end = 0;              ///< one past the last part

@@ -3,11 +3,6 @@
 #include <mailgrad/engine/account/gradient_ledger.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/memory.hpp>
-
-#include <cstdint>
-#include <memory>
-#include <optional>
 
 namespace mailgrad {
 
@@ -17,19 +12,16 @@ struct sum_tag {
   std::uint32_t gradients = 0; ///< in the sum
 };
 
-/// What a shard needs to know of a gradient to judge it. Another machine could read it too, because it has no
-/// pointers, and durations in place of points in time.
+/// What a shard needs to know of a gradient to judge it, without pointers and points in time.
 struct gradient_header {
   gradient_id id;
   version_number version_read{}; ///< the version of this shard's weights that the gradient was computed from
   policy_epoch epoch{};          ///< the epoch of the policy that it was computed under
   std::uint32_t scale_bits = 0;  ///< the bits of a float: the factor of clipping, 1 without it
   gradient_times times{};
-  std::uint64_t batches =
-      0; ///< that this incarnation has trained since it joined, those behind this included
+  std::uint64_t batches = 0;    ///< that this incarnation has trained, those behind this included
   std::uint64_t samples = 0;    ///< in these batches
   std::optional<sum_tag> sum{}; ///< none: the gradient has values of its own
-
   /// Whether the values are in the gradient of another worker.
   bool is_carried() const { return sum && sum->carrier != id.worker; }
 };
@@ -40,8 +32,7 @@ struct gradient_payload {
   std::shared_ptr<const gradient> values;
   snapshot read{};               ///< the weights of `version_read`, if the shard shall measure their distance
   std::optional<instant> sent{}; ///< the time of sending by the clock of this process, if it was noted
-  /// Of one from another process: what it takes of the room for those that arrive. Who keeps the gradient
-  /// when it has read the message lets this go.
+  /// Of one from another process: its share of the room for those that arrive, which its reader lets go.
   std::shared_ptr<const void> room{};
   /// Of one from another process whose worker shares credit with others: is let go when the gradient is added
   /// up, or when it is known that it will be kept until its batch is complete.

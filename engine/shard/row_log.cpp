@@ -1,15 +1,6 @@
 #include <mailgrad/engine/shard/row_log.hpp>
 
-#include <algorithm>
-#include <utility>
-
 namespace mailgrad {
-
-void row_log::begin(std::uint64_t version) {
-  known_ = version == last_ + 1 ? std::min<std::uint64_t>(known_ + 1, depth) : 1;
-  last_ = version;
-  newest().clear();
-}
 
 bool row_log::catch_up(std::uint64_t version, std::span<const float> from, std::span<float> to) const {
   if (version > last_ || last_ - version > known_) return false;
@@ -26,18 +17,8 @@ constexpr std::size_t room_for_each = 4;
 
 } // namespace
 
-gpu_row_log::gpu_row_log(std::shared_ptr<device_queue> at) : at_(std::move(at)) {
-  for (std::size_t i = 0; i < depth; ++i) updates_.push_back({{}, growing_buffer(at_)});
-}
-
 bool gpu_row_log::lists_rows(std::size_t named, std::size_t floats) noexcept {
   return named * depth * room_for_each <= floats;
-}
-
-void gpu_row_log::begin(std::uint64_t version) {
-  known_ = version == last_ + 1 ? std::min<std::uint64_t>(known_ + 1, depth) : 1;
-  last_ = version;
-  newest().lists.clear();
 }
 
 void gpu_row_log::note(std::size_t t, std::size_t floats, std::span<const row_gradient> lists) {

@@ -1,21 +1,13 @@
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
-#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
-
-// What a shard does with its tables, of which an update changes the rows that gradients list.
-
-// What a shard does with gradients: it checks that they fit, and updates its weights with them or adds them
-// up.
 
 namespace mailgrad {
 
@@ -61,18 +53,13 @@ shard::shard(const parameter_layout& layout, std::uint32_t index, std::span<cons
         fmt::format("shard: {} first weights, where {} are needed", first.size(), range_.size()));
   at_->write(first, *current_);
   written_ = at_->record();
-  find_tables(layout);
+  for (std::size_t v = 0; v < layout.variables().size(); ++v)
+    std::ranges::copy_if(pieces_of_table(layout, v), std::back_inserter(tables_),
+                         [&](const table_piece& t) { return t.shard == index_; });
 }
 
-shard::~shard() { finish(); }
-
 void shard::finish() noexcept {
-  if (!at_) return; // its state has moved
-  try {
-    at_->finish(); // before the memory goes that the device queue still reads and writes
-  } catch (const device_error&) {
-    // The GPU is lost, and nothing of it runs any more.
-  }
+  if (at_) finish_for_good(*at_); // else its state has moved
 }
 
 snapshot shard::on_host(const mailgrad::snapshot& values) {
@@ -121,7 +108,7 @@ std::shared_ptr<const gradient> shard::reachable(std::shared_ptr<const gradient>
 snapshot shard::reachable(const mailgrad::snapshot& values) {
   if (!values || is_beside(*values.owner(), at_->where())) return values;
   const std::shared_ptr<memory> here = blocks_.take();
-  forget_version(*here);
+  std::erase_if(versions_, [&](const auto& known) { return known.first == here.get(); }); // no update's
   const stream& s = at_->where();
   copy_bytes(s, here->on<float>(s).data(), values.owner()->on_host<float>().data(), values.owner()->bytes());
   hold(values.owner());
@@ -204,9 +191,8 @@ device_event shard::fill(memory& to, const archived_array& values) {
 }
 
 update_number shard::next_update() const noexcept {
-  update_number next;
+  update_number next(updates_ + 1);
   next.of_weights = version_.value + 1;
-  next.of_state = updates_ + 1;
   return next;
 }
 
@@ -214,10 +200,6 @@ std::span<const float> shard::state(std::string_view name) const {
   for (const optimizer_state& s : optimizer_->state())
     if (s.name == name && s.values.size() == range_.size()) return s.values.first(dense_size_);
   return {};
-}
-
-void shard::save(hogwild_store& store) const {
-  store.store(range_.begin, snapshot().on_host().first(range_.size()));
 }
 
 void shard::load(const hogwild_store& store, std::uint64_t updates) {
@@ -256,21 +238,8 @@ void shard::load(const gpu_block& block, std::uint64_t updates) {
   forget_versions();
 }
 
-void shard::find_tables(const parameter_layout& layout) {
-  for (std::size_t v = 0; v < layout.variables().size(); ++v) {
-    const placed_variable& variable = layout.variables()[v];
-    if (!variable.sparse) continue;
-    const std::size_t width = variable.dims.size() / variable.dims[0];
-    for (const variable_piece& piece : layout.pieces(v))
-      if (piece.shard == index_)
-        tables_.push_back({v, width, piece.offset_in_shard,
-                           static_cast<std::int32_t>(piece.offset_in_variable / width),
-                           static_cast<std::int32_t>((piece.offset_in_variable + piece.length) / width)});
-  }
-}
-
 void shard::add_rows_to(gradient_sum& sum, const gradient_rows& part, float scale) const {
-  const auto t = std::ranges::find(tables_, part.variable, &table::variable);
+  const auto t = std::ranges::find(tables_, part.variable, &table_piece::variable);
   if (t == tables_.end()) return;
   const gradient_rows listed = listed_rows(part);
   for (std::size_t j = 0; j < listed.rows.size(); ++j) {
@@ -287,11 +256,6 @@ std::uint64_t& shard::version_in(const memory& b) {
   return found != versions_.end() ? found->second : versions_.emplace_back(&b, unknown).second;
 }
 
-/// To be called for a block of the pool that gets other values than an update writes.
-void shard::forget_version(const memory& b) {
-  std::erase_if(versions_, [&b](const auto& known) { return known.first == &b; });
-}
-
 void shard::update_tables(const parallel_update& done) {
   if (is_on_gpu(*at_)) return update_tables_there(done);
   memory& target = *done.target_;
@@ -301,13 +265,18 @@ void shard::update_tables(const parallel_update& done) {
     std::ranges::copy(from.subspan(dense_size_), to.begin() + static_cast<std::ptrdiff_t>(dense_size_));
   const bool logged = blocks_.size() > 1; // with one block, none is ever behind
   if (logged) log_.begin(version_.value + 1);
-  for (const table& t : tables_) {
-    sparse_update work = rows_of(t, done);
-    if (work.rows.empty()) continue;
-    work.weights = to.subspan(t.offset, static_cast<std::size_t>(t.row_end - t.row_begin) * t.width);
-    work.rate = done.rate_;
+  for (const table_piece& t : tables_) {
+    rows_.begin(t.variable);
+    for (const contribution& c : done.contributions_) rows_.add(*c.values, c.scale * done.share_);
+    if (rows_.rows().empty()) continue;
+    sparse_update work = rows_for(t, to, done.rate_);
+    work.rows = rows_.rows();
+    work.values = rows_.values();
     optimizer_->update_rows(at_->where(), work);
-    if (logged) note_rows(t, work.rows);
+    if (!logged) continue;
+    for (const std::int32_t row : work.rows)
+      if (row >= t.row_begin && row < t.row_end)
+        log_.note(t.in_shard + static_cast<std::size_t>(row - t.row_begin) * t.width, t.width);
   }
   version_in(target) = version_.value + 1;
 }
@@ -320,17 +289,10 @@ void shard::update_tables_there(const parallel_update& done) {
     catch_up_there(target, std::as_const(*current_).on<float>(s).data(), to.data());
   const bool logged = blocks_.size() > 1; // with one block, none is ever behind
   if (logged) log_there_.begin(version_.value + 1);
-  for (const table& t : tables_) {
+  for (const table_piece& t : tables_) {
     list_rows_there(t, done);
     if (rows_there_.empty()) continue;
-    sparse_update work;
-    work.weights = to.subspan(t.offset, static_cast<std::size_t>(t.row_end - t.row_begin) * t.width);
-    work.width = t.width;
-    work.step = next_update();
-    work.first = t.offset;
-    work.row_begin = t.row_begin;
-    work.row_end = t.row_end;
-    work.rate = done.rate_;
+    sparse_update work = rows_for(t, to, done.rate_);
     work.gradients = rows_there_;
     work.scratch = order_.of(row_update_bytes(device_kind::cuda, rows_there_));
     optimizer_->update_rows(s, work);
@@ -341,15 +303,28 @@ void shard::update_tables_there(const parallel_update& done) {
   version_in(target) = version_.value + 1;
 }
 
+/// An update of these rows, which still lacks their gradients.
+sparse_update shard::rows_for(const table_piece& t, std::span<float> weights, double rate) const {
+  return {weights.subspan(t.in_shard, t.size()),
+          t.width,
+          {},
+          {},
+          1,
+          next_update(),
+          t.in_shard,
+          t.row_begin,
+          t.row_end,
+          rate};
+}
+
 /// Memory that is lacking is so before any kernel of the update, which may write in place.
 void shard::take_buffers_for_tables(const parallel_update& work) {
   std::size_t listed = 0;
-  for (const table& t : tables_) {
+  for (const table_piece& t : tables_) {
     list_rows_there(t, work);
     std::size_t named = 0;
     for (const row_gradient& g : rows_there_) named += g.rows.size();
-    const std::size_t floats = static_cast<std::size_t>(t.row_end - t.row_begin) * t.width;
-    if (gpu_row_log::lists_rows(named, floats)) listed += named;
+    if (gpu_row_log::lists_rows(named, t.size())) listed += named;
     if (!rows_there_.empty()) order_.of(row_update_bytes(device_kind::cuda, rows_there_));
   }
   if (listed > 0 && blocks_.size() > 1) log_there_.take_buffer(version_.value + 1, listed);
@@ -360,30 +335,18 @@ void shard::catch_up_there(const memory& target, const float* from, float* to) {
   const stream& s = at_->where();
   copies_.clear();
   whole_.clear();
-  for (const table& t : tables_)
-    whole_.push_back({from + t.offset, to + t.offset, t.width, t.row_begin, t.row_end});
+  for (const table_piece& t : tables_)
+    whole_.push_back({from + t.in_shard, to + t.in_shard, t.width, t.row_begin, t.row_end});
   if (log_there_.catch_up(version_in(target), whole_, copies_)) return copy_rows(s, copies_);
   copy_bytes(s, to + dense_size_, from + dense_size_, (range_.size() - dense_size_) * sizeof(float));
 }
 
-void shard::list_rows_there(const table& t, const parallel_update& done) {
+void shard::list_rows_there(const table_piece& t, const parallel_update& done) {
   rows_there_.clear();
   for (const contribution& c : done.contributions_)
     for (const gpu_rows& part : c.values->sparse_on_gpu)
       if (part.variable == t.variable)
         rows_there_.push_back({part.rows, part.values.data(), c.scale * done.share_});
-}
-
-void shard::note_rows(const table& t, std::span<const std::int32_t> rows) {
-  for (const std::int32_t row : rows)
-    if (row >= t.row_begin && row < t.row_end)
-      log_.note(t.offset + static_cast<std::size_t>(row - t.row_begin) * t.width, t.width);
-}
-
-sparse_update shard::rows_of(const table& t, const parallel_update& done) {
-  rows_.begin(t.variable);
-  for (const contribution& c : done.contributions_) rows_.add(*c.values, c.scale * done.share_);
-  return {{}, t.width, rows_.rows(), rows_.values(), 1.0F, next_update(), t.offset, t.row_begin, t.row_end};
 }
 
 void shard::update(std::span<const contribution> gradients, double rate, float share) {
@@ -393,8 +356,7 @@ void shard::update(std::span<const contribution> gradients, double rate, float s
   end_update(*alone_);
 }
 
-/// Throws if a gradient of `floats` does not reach the end of the shard's dense part, which begins at float
-/// `first` of it.
+/// Throws if a gradient of `floats` does not reach the end of the dense part, which begins at its `first`.
 void shard::require_dense(std::size_t floats, std::size_t first) const {
   const std::size_t needed = dense_size_ == 0 ? 0 : first + dense_size_;
   if (floats < needed)
@@ -406,7 +368,7 @@ void shard::require_dense(std::size_t floats, std::size_t first) const {
 void shard::require_fitting(const contribution& c) const {
   if (!c.values) throw shape_error("shard: a contribution has no gradient");
   if (is_on_gpu(*at_)) require_dense_alone(*c.values);
-  for (const table& t : tables_)
+  for (const table_piece& t : tables_)
     for (const gradient_rows& part : c.values->sparse)
       if (part.variable == t.variable && part.values.size() / t.width < part.rows.size())
         throw shape_error(fmt::format("shard: a gradient of {} values for {} rows of {}", part.values.size(),
@@ -476,11 +438,12 @@ void shard::add_to(gradient_sum& sum, const contribution& what) {
                        "shard: rows of tables are added up on the host, and these lie on a GPU");
   sum.cover(g.covered);
   sum.add(what.scale, what.dense ? what.dense.on(s).first(dense_size_) : part_of(g), 0);
-  const shard_range dense{range_.begin, range_.begin + dense_size_};
+  const shard_range dense = dense_range();
   for (const dense_addend& further : g.addends) {
     if (what.dense) break; // it includes the addends
-    for (const shard_range& r : overlaps(ranges_of(further.covered, dense), dense))
+    for_each_part(ranges_of(further.covered, dense), dense, [&](const shard_range& r) {
       sum.add(what.scale, further.values.as<float>().subspan(r.begin, r.size()), r.begin - dense.begin);
+    });
   }
   for (const gradient_rows& part : g.sparse) add_rows_to(sum, part, what.scale);
   if (const device_event done = at_->record(); !done.passed()) retired_.push_back({done, nullptr, {what}});

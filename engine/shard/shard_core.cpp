@@ -1,11 +1,9 @@
 #include <mailgrad/engine/shard/shard_core.hpp>
-
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <iterator>
 #include <stdexcept>
 
@@ -13,14 +11,26 @@ namespace mailgrad {
 
 namespace {
 
+void keep_state(archive& a, const shard_state& of, bool same_workers) {
+  a.version(3);
+  a.field("shard", of.weights);
+  a.group("cure", [&] { of.updates.cure().keep(a); });
+  if (!same_workers) return;
+  a.field("policy", of.machine.rule());
+  a.group("workers", [&] { of.workers.keep(a, of.weights, of.order.replays()); });
+  of.updates.keep_waiting(a, of.machine.rule(), of.run);
+  a.group("order", [&] { of.order.keep(a); });
+}
+
+std::string group_of(std::size_t gradient) { return fmt::format("gradient {}", gradient); }
+
 /// The policy of a shard under hogwild, which workers do not ask: each that joins may start.
 std::unique_ptr<policy> policy_of(const policy_spec& chosen) {
   if (auto made = chosen.make()) return made;
   return std::make_unique<async_policy>();
 }
 
-/// The first shard judges no second gradient of a worker before the others have answered the first, so it is
-/// never far ahead of them.
+/// The first shard judges no second gradient of a worker before the others have answered the first.
 void require_near(std::size_t entries, std::uint32_t workers) {
   const std::size_t most = 1024 + std::size_t{64} * workers;
   if (entries > most)
@@ -30,6 +40,100 @@ void require_near(std::size_t entries, std::uint32_t workers) {
 }
 
 } // namespace
+
+bool shard_cut::mark(std::uint64_t number, rank worker, step_number step) {
+  if (worker.value >= markers_.size()) return false;
+  const bool begun = begin(number);
+  if (number == number_) markers_[worker.value] = step;
+  return begun;
+}
+
+/// The run goes on without this checkpoint if memory is lacking for the copies on the host.
+template <class Work>
+void shard_cut::or_note(const Work& work) {
+  try {
+    work();
+  } catch (const out_of_memory& e) {
+    failure_ = e.what();
+  }
+}
+
+/// Gradients that wait for their turn are kept beside the state, which is that of before their arrival.
+void shard_cut::keep_now() {
+  const auto wait = [this](const push_gradient& x, bool arrived) {
+    worker_slot& worker = of_.workers[x.header.id.worker];
+    worker.account.last_step.value = x.header.id.step.value - (arrived ? 0 : 1);
+    worker.owed = arrived;
+  };
+  of_.order.for_each_waiting([&](const push_gradient& x) { wait(x, false); });
+  kept_ = std::make_shared<saved_fields>();
+  failure_.clear();
+  or_note([this] {
+    of_.lease.fetch();
+    of_.updates.note_distances();
+    keep_state(*kept_, of_, true);
+  });
+  of_.order.for_each_waiting([&](const push_gradient& x) { wait(x, true); });
+  last_ = number_;
+  of_.order.for_each_waiting([this](const push_gradient& x) { add(x); });
+  of_.order.announce_kept(number_);
+}
+
+bool shard_cut::all_marked() const {
+  const std::span<const worker_slot> workers = of_.workers.all();
+  for (std::size_t r = 0; r < markers_.size(); ++r)
+    if (!markers_[r] && !workers[r].left) return false;
+  return true;
+}
+
+std::optional<kept_shard> shard_cut::finished() {
+  if (number_ == 0 || !all_marked()) return std::nullopt;
+  if (!kept_ && of_.order.is_led()) return std::nullopt; // its turn is still to come
+  if (!kept_) keep_now();
+  std::erase_if(beside_, [this](const waiting_gradient& g) { return !belongs(g.what.header.id); });
+  std::size_t count = beside_.size();
+  if (failure_.empty())
+    or_note([&] {
+      kept_->field("gradients beside", count);
+      for (std::size_t i = 0; i < count; ++i)
+        kept_->group(group_of(i), [&] { keep_gradient(*kept_, beside_[i], of_.weights); });
+    });
+  if (!failure_.empty()) kept_.reset();
+  beside_.clear();
+  std::ranges::fill(markers_, std::nullopt);
+  return kept_shard{std::exchange(number_, 0), std::exchange(kept_, nullptr)};
+}
+
+std::optional<std::uint64_t> shard_cut::give_up() {
+  if (number_ == 0) return std::nullopt;
+  last_ = number_;
+  kept_.reset();
+  beside_.clear();
+  std::ranges::fill(markers_, std::nullopt);
+  return std::exchange(number_, 0);
+}
+
+std::vector<push_gradient> restore_shard(archive& a, const shard_state& to, bool same_workers) {
+  keep_state(a, to, same_workers);
+  std::vector<push_gradient> beside;
+  if (!same_workers) return beside;
+  std::size_t count = 0;
+  a.field("gradients beside", count);
+  for (std::size_t i = 0; i < count; ++i) {
+    waiting_gradient g;
+    a.group(group_of(i), [&] { keep_gradient(a, g, to.weights); });
+    const rank worker = g.what.header.id.worker;
+    if (worker.value >= to.workers.count())
+      throw archive_error(fmt::format("{}: there is no worker {}", group_of(i), worker.value));
+    g.what.header.id.run = to.run;
+    if (g.read) to.updates.cure().has(worker, g.read);
+    worker_slot& slot = to.workers[worker];
+    slot.owed = true;
+    slot.account.last_step = slot.waiting_step = g.what.header.id.step;
+    beside.push_back(std::move(g.what));
+  }
+  return beside;
+}
 
 shard_core::shard_core(shard_core_options options, shard_port& port, std::size_t helpers,
                        const std::optional<recorded_order>& replayed)
@@ -63,9 +167,9 @@ void shard_core::resume(const shard_core_options& from) {
     if (worker.returns && worker.owed) workers_.wait({r}, now);
     if (!worker.returns || worker.owed) continue;
     if (worker.answer.values)
-      updates_.has({r}, worker.answer.values);
+      updates_.cure().has({r}, worker.answer.values);
     else
-      worker.answer = {version(), updates_.weights_for({r}), {}};
+      worker.answer = {version(), updates_.cure().weights_for({r}), {}};
   }
   workers_.add_up_ledgers();
   for (const push_gradient& x : beside) {
@@ -74,8 +178,7 @@ void shard_core::resume(const shard_core_options& from) {
   }
 }
 
-/// A worker that had left comes from the beginning of the resumed run, so a barrier waits for it. In a replay
-/// the order says when it comes.
+/// A worker that had left comes back at the beginning of a resumed run, so a barrier waits for it.
 void shard_core::count_in(rank worker) {
   if (worker.value >= first_workers_ || order_.replays() || workers_[worker].in_policy) return;
   workers_[worker].in_policy = true;
@@ -89,8 +192,7 @@ void shard_core::begin() {
 
 // -- workers come and go ---------------------------------------------------------------------------------
 
-/// An incarnation whose end is not known yet leaves when the next one joins. The first one of a resumed run
-/// is who took part when it was kept.
+/// The first incarnation of a resumed run is who took part when it was kept.
 std::optional<incarnation_number> shard_core::replaced_by(rank worker, incarnation_number incarnation) const {
   if (worker.value >= workers_.count()) return std::nullopt;
   const worker_slot& now = workers()[worker.value];
@@ -107,8 +209,7 @@ bool shard_core::give_slot(rank worker, incarnation_number incarnation) {
   return true;
 }
 
-/// A worker of the run that this one resumes goes on where it was: with the answer that it had, or has got
-/// since, or waiting for one.
+/// A worker of the resumed run goes on where it was: with the answer that it had, or waiting for one.
 void shard_core::join(rank worker) {
   worker_slot& newcomer = workers_[worker];
   newcomer.heard_at = time_->now();
@@ -123,8 +224,7 @@ void shard_core::join(rank worker) {
   take_what_is_ready();
 }
 
-/// The order alone says whom the policy counts, so that all shards that follow it count the same workers. A
-/// worker that has left already does so at a later turn.
+/// The order alone says whom the policy counts. A worker that has left already does so at a later turn.
 void shard_core::greet(rank worker, incarnation_number incarnation) {
   order_.announce(order_entry::of(order_entry::kind::joined, worker, incarnation));
   worker_slot& newcomer = workers_[worker];
@@ -146,8 +246,7 @@ bool shard_core::leave(rank worker, incarnation_number incarnation) {
   return true;
 }
 
-/// A shard that judges on its own also tells its followers that the worker has left. `unjudged`: a gradient
-/// has arrived whose turn did not come before.
+/// `unjudged`: a gradient has arrived whose turn did not come before.
 void shard_core::let_go(rank worker, incarnation_number incarnation, bool unjudged) {
   worker_slot& gone = workers_[worker];
   gone.account.unjudged += unjudged ? 1 : 0;
@@ -158,14 +257,13 @@ void shard_core::let_go(rank worker, incarnation_number incarnation, bool unjudg
   order_.announce(order_entry::of(order_entry::kind::left, worker, incarnation));
   machine_.leave(worker);
   give_places();
-  updates_.leave(worker);
+  updates_.cure().leave(worker);
   release();
 }
 
 // -- a gradient comes ------------------------------------------------------------------------------------
 
-/// A sender that is fenced off costs nothing but this look. What comes from elsewhere is copied to the GPU
-/// when it comes, also if its turn is still to come.
+/// What comes from elsewhere is copied to the GPU at once, also if its turn is still to come.
 bool shard_core::push(const push_gradient& from) {
   const gradient_id id = from.header.id;
   if (!workers_.awaits(id)) return false;
@@ -206,8 +304,7 @@ void shard_core::refuse(const gradient_header& x) {
   port_.refuse(worker, x.id.step);
 }
 
-/// A switch lets no gradient of another epoch through. If one comes nevertheless, it is not judged, since it
-/// was computed under another policy.
+/// If a gradient of another epoch comes nevertheless, it is not judged: it was computed under another policy.
 void shard_core::drop_stray(const gradient_header& x) {
   workers_.discard_unjudged(x.id.worker, updates_.gap_of(x), "other epoch");
   timeline_.moment(trace_kind::discard, x, "other epoch");
@@ -268,10 +365,6 @@ void shard_core::take(const gradient_order::ready& ready) {
   }
 }
 
-decision shard_core::judge(const order_entry& entry) {
-  return machine_.judge(entry, {version().value - entry.gap});
-}
-
 /// `arrived` is the time by which the gradient is judged, from the shard whose order is followed.
 void shard_core::take_gradient(const push_gradient& x, std::int64_t arrived) {
   const gradient_header& g = x.header;
@@ -325,9 +418,7 @@ void shard_core::give_places() {
   if (next && !updates_.is_updating() && !updates_.nothing_waits()) updates_.give_places(*next);
 }
 
-/// The first shard got a gradient that was lost on the way to this one. Its place in the batch stays empty,
-/// so that the versions of all shards stay equal. In a replay that is ended early, an empty batch makes no
-/// version.
+/// Its place in the batch stays empty, so that the versions of all shards stay equal.
 void shard_core::take_lost(const order_entry& entry) {
   if (!order_.replays()) {
     order_.announce({order_entry::kind::missed, entry.worker, entry.step, entry.gap, entry.arrived});
@@ -336,17 +427,14 @@ void shard_core::take_lost(const order_entry& entry) {
   }
   const verdict what = judge(entry).what;
   machine_.add_lost(what);
-  if (what == verdict::merge && updates_.no_gradient_waits() && machine_.rule().batch_complete())
-    drop_batch();
-  else if (what == verdict::merge)
+  if (what == verdict::merge && updates_.no_gradient_waits() && machine_.rule().batch_complete()) {
+    // The batch is of lost gradients alone, and makes no version.
+    updates_.drop_lost(machine_.rule().has_rounds() ? 0 : machine_.rule().takes_first());
+    machine_.updated();
+  } else if (what == verdict::merge) {
     machine_.update_if_due();
+  }
   release();
-}
-
-/// The batch is of lost gradients alone, and makes no version.
-void shard_core::drop_batch() {
-  updates_.drop_lost(machine_.rule().has_rounds() ? 0 : machine_.rule().takes_first());
-  machine_.updated();
 }
 
 /// In a replay the gradient comes that was lost in the recorded run. Its worker need not wait.
@@ -371,11 +459,6 @@ void shard_core::take_closed(const order_entry& entry) {
   release();
 }
 
-/// The first shard says for all that follow it when a batch is closed, and a recording for those of a replay.
-std::optional<std::int64_t> shard_core::closes_at() const {
-  return order_.is_followed() ? std::nullopt : machine_.rule().closes_at();
-}
-
 std::optional<rank> shard_core::first_awaited() const {
   if (order_.is_followed() || credit_is_free_) return std::nullopt;
   return machine_.rule().first_awaited();
@@ -394,20 +477,18 @@ void shard_core::release(std::optional<rank> just_taken) {
   workers_.each_waiting([&](rank r) { start_if_due(r, just_taken); });
 }
 
-/// Sends a worker that waits the present weights, if the policy lets it start, or those that it had once
-/// more.
+/// Sends a waiting worker the present weights, or once more those it had, if the policy lets it start.
 void shard_core::start_if_due(rank waiting, std::optional<rank> just_taken) {
   worker_slot& worker = workers_[waiting];
   if (!worker.waits_since || !machine_.may_start(waiting)) return;
   worker.owed = false;
   const auto stay = worker.end_wait(time_->now(), just_taken != waiting, updates_.batch_begun());
   if (machine_.renews(waiting) || !worker.answer.values)
-    worker.answer = {version(), updates_.weights_for(waiting), {}};
+    worker.answer = {version(), updates_.cure().weights_for(waiting), {}};
   worker.answer.met = std::exchange(worker.met, {});
   if (!worker.returns) answer(waiting, stay);
 }
 
-/// Gives a worker the weights that are kept for it.
 void shard_core::answer(rank worker, const std::optional<stay_at_shard>& stay) {
   worker_slot& to = workers_[worker];
   kept_answer x = keeps_answers() ? to.answer : std::exchange(to.answer, {});
@@ -415,8 +496,7 @@ void shard_core::answer(rank worker, const std::optional<stay_at_shard>& stay) {
                         {std::move(x.values), std::move(x.met.values)}});
 }
 
-/// In a replay a worker that was lost is still there, and waits. It gets weights that it will not use, so
-/// that it can end.
+/// In a replay a worker that was lost is still there, and gets weights that it does not use, so that it ends.
 void shard_core::send_home(rank worker) {
   worker_slot& lost = workers_[worker];
   lost.owed = false;
@@ -433,10 +513,6 @@ bool shard_core::switch_to(const switch_policy& next) {
   switch_asked_ = time_->now();
   switch_if_all_taken();
   return true;
-}
-
-bool shard_core::all_taken(const switch_policy& x) const {
-  return order_.is_followed() ? order_.switch_is_next() : awaited_before(x, workers()).empty();
 }
 
 void shard_core::switch_if_all_taken() {

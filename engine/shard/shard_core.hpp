@@ -1,37 +1,160 @@
 #pragma once
 
-#include <mailgrad/engine/account/actor_reports.hpp>
-#include <mailgrad/engine/account/run_meter.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/shard/gradient_order.hpp>
-#include <mailgrad/engine/shard/hogwild_handover.hpp>
-#include <mailgrad/engine/shard/policy_machine.hpp>
-#include <mailgrad/engine/shard/push_gradient.hpp>
-#include <mailgrad/engine/shard/shard.hpp>
-#include <mailgrad/engine/shard/shard_cut.hpp>
-#include <mailgrad/engine/shard/shard_port.hpp>
-#include <mailgrad/engine/shard/shard_timeline.hpp>
-#include <mailgrad/engine/shard/switch_policy.hpp>
 #include <mailgrad/engine/shard/update_maker.hpp>
-#include <mailgrad/engine/shard/worker_slots.hpp>
-#include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
-/// What the core of a shard begins with.
+/// Hands the weights of a shard to the block of hogwild and takes them back, while no worker computes.
+class hogwild_handover {
+public:
+  /// `on_gpu`: the block is there, and the store only counts; null: the store is the block.
+  hogwild_handover(std::shared_ptr<shard> weights, std::shared_ptr<hogwild_store> store,
+                   std::shared_ptr<gpu_block> on_gpu = nullptr)
+      : weights_(std::move(weights)), store_(std::move(store)), on_gpu_(std::move(on_gpu)) {}
+  void begin() {
+    if (on_gpu_)
+      weights_->save(*on_gpu_);
+    else
+      weights_->save(*store_);
+    store_->count_elsewhere(weights_->updates());
+    version_ = store_->version();
+    active_ = true;
+  }
+
+  /// Copies the block's weights to the shard. Its version grows by the updates that the workers made there.
+  void fetch() {
+    if (!active_) return;
+    const std::uint64_t now = store_->version(); // once, since workers may count on
+    const std::uint64_t updates = now - version_;
+    if (updates == 0) return;
+    if (on_gpu_)
+      weights_->load(*on_gpu_, updates);
+    else
+      weights_->load(*store_, updates);
+    version_ = now; // not before: memory for it may be lacking
+  }
+
+  bool active() const noexcept { return active_; } ///< whether the weights are in the block
+  /// What readers on the host copy, while workers write; empty if that is the store.
+  snapshot racing_values() const {
+    if (!on_gpu_) return {};
+    const gpu_block::piece mine = on_gpu_->of(weights_->index().value);
+    return snapshot(mine.values, mine.ready);
+  }
+
+  /// As fetch(), into memory of the host alone, since that of the GPU is lacking: at the end, as it waits.
+  snapshot values_at_end() {
+    const std::uint64_t now = active_ && on_gpu_ ? store_->version() : version_;
+    const std::uint64_t updates = now - std::exchange(version_, now);
+    return updates == 0 ? weights_->host_snapshot_at_end()
+                        : weights_->host_snapshot_at_end(*on_gpu_, updates);
+  }
+
+  void end() {
+    fetch();
+    active_ = false;
+  }
+
+private:
+  std::shared_ptr<shard> weights_;
+  std::shared_ptr<hogwild_store> store_; ///< null where no policy is hogwild
+  std::shared_ptr<gpu_block> on_gpu_;
+  std::uint64_t version_ = 0; ///< of the block, when it last equalled the shard
+  bool active_ = false;
+};
+
+/// What a checkpoint keeps of a shard, by reference. Its core owns it all.
+struct shard_state {
+  run_id run;
+  shard& weights;
+  policy_machine& machine;
+  worker_slots& workers;
+  update_maker& updates;
+  gradient_order& order;
+  hogwild_handover& lease; ///< under hogwild the weights are in a block, and the shard fetches them
+};
+
+/// A shard's part of a checkpoint, without fields if memory was lacking to keep them.
+struct kept_shard {
+  std::uint64_t number = 0;
+  std::shared_ptr<const saved_fields> fields;
+};
+
+/// A shard's part in a checkpoint. Each worker sends a marker: the gradients that it pushed before belong to
+/// the checkpoint, later ones do not. The state is kept once, before a gradient is taken that does not
+/// belong. Gradients that belong and arrive afterwards are kept beside it.
+///
+///     idle --first marker--> marking --all markers-----------------------------------------> finished = idle
+///                               \--a gradient that does not belong--> kept --all markers--/
+///
+/// A shard that follows the first one keeps its state at the entry at which that one did. Under hogwild no
+/// gradient comes, and workers that have sent theirs stand still, so the state is kept at the last marker.
+class shard_cut {
+public:
+  explicit shard_cut(const shard_state& of) : of_(of), markers_(of.workers.count()) {}
+  /// The number of the last checkpoint for which the state was kept; 0: none.
+  std::uint64_t last() const noexcept { return last_; }
+  /// A checkpoint of this number is taken. False: its part was given before.
+  bool begin(std::uint64_t number) {
+    if (number < last_ || (number == last_ && !kept_)) return false; // finished before
+    number_ = number;
+    return true;
+  }
+  /// What this worker pushed up to `step` belongs to it. False: likewise, or the run has no such rank.
+  bool mark(std::uint64_t number, rank worker, step_number step);
+  /// This gradient is about to be admitted: the state is kept first if it does not belong.
+  void before(const gradient_id& id) {
+    if (number_ == 0 || kept_ || id.worker.value >= markers_.size() || belongs(id)) return;
+    if (!of_.order.is_led()) keep_now();
+  }
+  /// This worker leaves: the state is kept first if its marker has come.
+  void before_leaving(rank worker) {
+    if (number_ == 0 || kept_ || worker.value >= markers_.size() || !markers_[worker.value]) return;
+    if (!of_.order.is_led()) keep_now();
+  }
+  /// This gradient has been admitted: it is kept beside the state if it belongs.
+  void add(const push_gradient& x) {
+    if (!kept_ || !belongs(x.header.id)) return;
+    beside_.push_back({x, of_.updates.cure().read_by(x.header.id.worker)});
+    beside_.back().what.payload.credit.reset();
+  }
+  /// The first shard has kept its state at this entry.
+  void follow(std::uint64_t number) {
+    begin(number);
+    if (number == number_ && !kept_) keep_now();
+  }
+  /// The part, once all markers of workers still here have come; without fields if failure() says why.
+  std::optional<kept_shard> finished();
+  const std::string& failure() const noexcept { return failure_; }
+  /// Ends the checkpoint under way, to which no part will come. Returns its number, if there was one.
+  std::optional<std::uint64_t> give_up();
+
+private:
+  bool belongs(const gradient_id& id) const {
+    const std::optional<step_number>& marker = markers_[id.worker.value];
+    return !marker || id.step <= *marker;
+  }
+  bool all_marked() const;
+  void keep_now();
+  template <class Work>
+  void or_note(const Work& work);
+
+  shard_state of_;
+  std::uint64_t last_ = 0;
+  std::uint64_t number_ = 0;                        ///< of the checkpoint under way; 0: none is
+  std::vector<std::optional<step_number>> markers_; ///< by rank
+  std::shared_ptr<saved_fields> kept_;              ///< null: not yet
+  std::vector<waiting_gradient> beside_;
+  std::string failure_; ///< why there will be no part; empty: there will be one
+};
+
+/// Reads what a checkpoint kept of a shard. Returns the gradients kept beside its state, which are to be
+/// taken first. `same_workers`: if not, only the weights and the states of optimiser and cure are read.
+/// Errors  archive_error.
+std::vector<push_gradient> restore_shard(archive& a, const shard_state& to, bool same_workers);
+
 struct shard_core_options {
   std::shared_ptr<shard> weights; ///< owned by the core while it lives
   policy_spec policy{"async", 1};
@@ -56,8 +179,7 @@ struct shard_core_options {
   std::uint32_t ranks() const { return std::max(workers, slots); }
 };
 
-/// One shard of a run, without actors and messages: it takes what happens as calls, judges gradients in their
-/// order, updates, and lets workers go on.
+/// One shard of a run, without actors: it judges gradients in their order, updates, and lets workers go on.
 ///
 ///     push() --> in order --judge--> apply -----------> version t+1 --> port.answer(), for all that may start
 ///                                \-> merge, defer --batch complete--^
@@ -65,23 +187,17 @@ struct shard_core_options {
 ///
 /// After each call that may take entries its owner looks what is to be done: work(), closes_at(),
 /// finished_cut(), first_awaited(), take_switched(). What must be told at its very moment goes by the port.
-///
 /// Guarantees  each gradient of a worker is taken at most once, in the order of its steps. A worker that
 ///             leaves is waited for no longer. Every push is answered: at once, or when a barrier opens, a
 ///             bound is kept again, its turn comes, or a switch lets all workers start anew.
 /// Never       reads a clock or a random source of its own, or writes to weights that a snapshot holds.
 ///
-/// Under a policy that requires shards to agree, the first shard judges in its own order and tells the
-/// others, which judge in the same order. In a replay all judge in the order of the recording. A switch of
-/// policy waits until all gradients computed under the old policy are taken, applies what waits, and lets
-/// every worker start anew. A replay also repeats that workers were lost: what this shard never had of them
-/// it does not take.
+/// Under a policy that requires shards to agree, the first shard tells the others its order, in which they
+/// judge. In a replay all judge in the order of the recording. A switch of policy waits until all gradients
+/// of the old policy are taken, applies what waits, and lets every worker start anew.
 ///
-/// An update with helpers stops the turns: no event may be told but compute_part() and end_update() until it
-/// has ended. Under hogwild the weights lie in a block that all workers write into, so there is nothing to
-/// judge.
-/// Errors  std::runtime_error: those of update_maker; a first shard that is too far ahead. out_of_memory: the
-///         weights are whole, and fail() is to be called.
+/// An update with helpers stops the turns: nothing but compute_part() may be called until end_update().
+/// Errors  those of update_maker, behind which fail() is to be called; a first shard that is too far ahead.
 /// Threads one caller at a time. The port must outlive it.
 class shard_core {
 public:
@@ -94,26 +210,19 @@ public:
   shard_core& operator=(const shard_core&) = delete;
 
   // -- what happens ----------------------------------------------------------------------------------------
-
   /// Takes what a checkpoint had beside the state, before any worker returns.
   void begin();
   /// The incarnation that must leave before this one joins, as its end is not known yet; none: nobody must.
   std::optional<incarnation_number> replaced_by(rank worker, incarnation_number incarnation) const;
-  /// Notes that a worker is here. False: the run has no such rank, this incarnation has left, or a later one
-  /// has joined.
+  /// Notes that a worker is here. False: no such rank, this incarnation has left, or a later one is here.
   bool give_slot(rank worker, incarnation_number incarnation);
-  /// The worker that has its slot takes part, when its turn comes.
-  void join(rank worker);
+  void join(rank worker); ///< the worker that has its slot takes part, when its turn comes
   /// Returns whether the gradient counts: false if nobody judges it.
   bool push(const push_gradient& from);
-  /// False: nothing has changed.
-  bool leave(rank worker, incarnation_number incarnation);
-  /// The first shard has taken this entry.
-  void expect(const order_entry& entry);
-  /// The moment of closes_at() has come.
-  void close(std::int64_t moment);
-  /// Begins that policy when all gradients of the present one are taken. False: it has fewer ranks than this
-  /// run.
+  bool leave(rank worker, incarnation_number incarnation); ///< false: nothing has changed
+  void expect(const order_entry& entry);                   ///< the first shard has taken this entry
+  void close(std::int64_t moment);                         ///< the moment of closes_at() has come
+  /// Begins that policy when all gradients of the present one are taken. False: it has too few ranks.
   bool switch_to(const switch_policy& next);
   /// Workers may stand still, so nobody waits for an entry until the next policy begins.
   void free_credit() { credit_is_free_ = true; }
@@ -122,20 +231,20 @@ public:
   bool mark_cut(std::uint64_t number, rank worker, step_number step) {
     return cut_.mark(number, worker, step);
   }
-  /// Memory of a GPU is lacking: no further gradient is taken. Returns the number of the checkpoint under
-  /// way, which gets no part.
+  /// Memory of a GPU is lacking: no further gradient is taken. Returns the checkpoint that gets no part.
   std::optional<std::uint64_t> fail();
 
   // -- what is to be done ----------------------------------------------------------------------------------
-
   /// An update that helpers may share; null if there is none.
   const std::shared_ptr<parallel_update>& work() const noexcept { return updates_.work(); }
   parallel_update::progress compute_part() { return updates_.compute_part(); }
   [[noreturn]] void fail_update(const std::string& why) const { updates_.fail(why); }
-  /// All its parts are computed.
-  void end_update();
-  /// When the pending batch closes; nothing if no moment decides, or another shard or a recording.
-  std::optional<std::int64_t> closes_at() const;
+  void end_update(); ///< all its parts are computed
+  /// When the pending batch closes; nothing if no moment decides, or another shard or a recording. The first
+  /// shard says for all that follow it when a batch is closed, and a recording for those of a replay.
+  std::optional<std::int64_t> closes_at() const {
+    return order_.is_followed() ? std::nullopt : machine_.rule().closes_at();
+  }
   std::optional<kept_shard> finished_cut() { return cut_.finished(); }
   const std::string& cut_failure() const noexcept { return cut_.failure(); }
   /// Whom the batch awaits first; nothing while gradients have no turns.
@@ -159,8 +268,7 @@ public:
   shard_counts counts() const { return workers_.counts(index(), version()); }
   /// Whether a gradient that was computed from this version will be discarded, whenever it comes.
   bool will_discard(version_number read, policy_epoch epoch) const;
-  /// The accounts of the workers so far, without weights.
-  shard_report books() const;
+  shard_report books() const; ///< the accounts of the workers so far, without weights
   /// The same at the end, with these weights and the timeline.
   shard_report report(const snapshot& values);
 
@@ -175,17 +283,18 @@ private:
   void take_gradient(const push_gradient& x, std::int64_t arrived);
   void keep_waiting(const push_gradient& x, std::uint64_t samples, verdict what);
   void take_lost(const order_entry& entry);
-  void drop_batch();
   void take_missed(const order_entry& entry, const std::optional<push_gradient>& late);
   void take_closed(const order_entry& entry);
   void let_go(rank worker, incarnation_number incarnation, bool unjudged = false);
-  decision judge(const order_entry& entry);
+  decision judge(const order_entry& entry) { return machine_.judge(entry, {version().value - entry.gap}); }
   void give_places();
   void refuse(const gradient_header& x);
   void drop_stray(const gradient_header& x);
   void bring(push_gradient& x);
 
-  bool all_taken(const switch_policy& x) const;
+  bool all_taken(const switch_policy& x) const {
+    return order_.is_followed() ? order_.switch_is_next() : awaited_before(x, workers()).empty();
+  }
   void switch_if_all_taken();
   void begin_policy(const switch_policy& x);
 

@@ -4,9 +4,6 @@
 #include <mailgrad/optim/identity.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
-#include <cstdint>
-#include <optional>
-
 namespace mailgrad {
 
 /// The weights of a shard just before a gradient was applied to them, alone or in a batch. The shard keeps
@@ -28,23 +25,20 @@ struct stay_at_shard {
 struct weights_header {
   shard_index shard;
   version_number version;
-  policy_epoch epoch; ///< a device takes only weights of the epoch it is in
-  std::optional<stay_at_shard>
-      stay{};                   ///< of the answered gradient; none if this answers a join or begins an epoch
-  step_number met{};            ///< the step that met `weights_payload::met`; 0: none did
-  std::uint64_t checkpoint = 0; ///< the last one for which the shard has kept its state; 0: none
-  step_number discarded{};      ///< the last step of the worker that the shard has discarded; 0: none
+  policy_epoch epoch;                  ///< a device takes only weights of the epoch it is in
+  std::optional<stay_at_shard> stay{}; ///< of the answered gradient; none if this answers none
+  step_number met{};                   ///< the step that met `weights_payload::met`; 0: none did
+  std::uint64_t checkpoint = 0;        ///< the last one for which the shard has kept its state; 0: none
+  step_number discarded{};             ///< the last step of the worker that the shard has discarded; 0: none
 };
 
-/// The weights themselves, in memory of this process.
 struct weights_payload {
   snapshot values;                  ///< not written to while the snapshot is held
   snapshot met{};                   ///< the weights met by the worker's last such gradient; each is sent once
   std::optional<instant> arrived{}; ///< in this process, by its clock; none if they were made here
 };
 
-/// Shard to device, in answer to `join_shard` or `push_gradient`, and when a policy begins: the weights with
-/// which the worker may go on. No answer.
+/// Shard to device, after `join_shard` or `push_gradient` or when a policy begins: the weights to go on with.
 struct shard_weights {
   weights_header header;
   weights_payload payload;

@@ -2,7 +2,6 @@
 
 #include <mailgrad/optim/identity.hpp>
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,9 +13,8 @@ struct switch_policy {
   policy_epoch epoch;
   std::string policy;
   std::vector<step_number> steps;
-  std::vector<std::uint8_t> present; ///< by rank; 0: takes no part in the new policy
-  std::vector<incarnation_number>
-      incarnations{}; ///< by rank: of the workers that are present; empty: all are 0
+  std::vector<std::uint8_t> present;              ///< by rank; 0: takes no part in the new policy
+  std::vector<incarnation_number> incarnations{}; ///< by rank, of those present; empty: all are 0
 };
 
 } // namespace mailgrad

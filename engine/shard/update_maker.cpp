@@ -2,13 +2,50 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <exception>
 #include <new>
 #include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
+
+shard_cure::shard_cure(std::unique_ptr<cure> what, std::shared_ptr<shard> weights, std::uint32_t workers)
+    : cure_(std::move(what)), weights_(std::move(weights)), velocity_(weights_->state("velocity")),
+      blocks_([queue = weights_->at(), bytes = weights_->snapshot().size() * sizeof(float)] {
+        return naming_memory("the weights that a cure predicts",
+                             [&] { return std::make_shared<memory>(queue->allocate(bytes)); });
+      }),
+      read_(workers) {}
+
+snapshot shard_cure::weights_for(rank worker) {
+  snapshot sent = weights_->snapshot();
+  if (cure_ && cure_->predicts()) {
+    const stream& s = weights_->at()->where();
+    const std::shared_ptr<memory> predicted = blocks_.take();
+    cure_->predict({sent.on(s), weights_->learning_rate(), velocity_}, predicted->on<float>(s));
+    sent = snapshot(predicted, weights_->at()->record());
+  }
+  if (cure_ && cure_->needs_weights_read()) read_[worker.value] = sent;
+  return sent;
+}
+
+contribution shard_cure::applied(const push_gradient& x, const snapshot& read) {
+  const float scale = std::bit_cast<float>(x.header.scale_bits);
+  if (!cure_ || !cure_->compensates()) return {x.payload.values, scale};
+  const stream& s = weights_->at()->where();
+  const snapshot now = weights_->snapshot();
+  const std::shared_ptr<memory> result = blocks_.take();
+  stale_gradient g;
+  g.worker = x.header.id.worker;
+  g.gap = weights_->version() - x.header.version_read;
+  g.values = weights_->part_of(*x.payload.values);
+  g.scale = scale;
+  g.weights = now.on(s).first(g.values.size());
+  if (read) g.weights_read = read.on(s).first(g.values.size());
+  g.velocity = velocity_;
+  cure_->compensate(g, result->on<float>(s).first(g.values.size()));
+  weights_->hold(read.owner());
+  return {x.payload.values, 1, snapshot(result, weights_->at()->record())};
+}
 
 namespace {
 
@@ -60,12 +97,6 @@ double update_maker::add(const push_gradient& x) {
   return rate;
 }
 
-/// `what` is null for a gradient that is part of a sum added before.
-void update_maker::add_to_update(const gradient_header& x, const contribution* what) {
-  gradients_.push_back(x);
-  if (what) contributions_.push_back(*what);
-}
-
 /// A gradient that will wait, with the weights that it was computed from if the cure needs them.
 waiting_gradient update_maker::received(const push_gradient& x, std::uint64_t samples) {
   require_values(x);
@@ -88,22 +119,6 @@ void update_maker::add_waiting(const push_gradient& x, waits_in where, std::uint
   case waits_in::next_round:
     return table_.defer(x, cure_.applied(x, g.read));
   }
-}
-
-void update_maker::add_lost(waits_in where) {
-  if (where == waits_in::queue) queue_.add_lost();
-  if (where == waits_in::round) table_.add_lost();
-  if (where == waits_in::next_round) table_.defer_lost();
-}
-
-void update_maker::add_to_batch(waiting_gradient g) {
-  batch_.add(std::move(g), [this](const waiting_gradient& one) { return counted(one); });
-}
-
-/// The share of a worker is known when the batch is complete.
-void update_maker::give_places(rank next) {
-  if (weighing_ == weighing::workers) return;
-  batch_.give_places(next, [this](const waiting_gradient& g) { return counted(g); });
 }
 
 /// Of the whole update: of one gradient, of one sample if these weigh, or of one worker.
@@ -169,12 +184,6 @@ void update_maker::sample(const push_gradient& x) {
   meet(x);
 }
 
-/// An incarnation that has come meanwhile has computed nothing that met these weights.
-void update_maker::meet(const push_gradient& x) {
-  worker_slot& worker = workers_[x.header.id.worker];
-  if (worker.incarnation == x.header.id.incarnation) worker.met = {x.header.id.step, weights_->snapshot()};
-}
-
 void update_maker::note_distances() {
   for (; !distances_.empty() && distances_.front().until.passed(); distances_.pop_front()) {
     const sampled_distance& d = distances_.front();
@@ -198,11 +207,6 @@ bool update_maker::update(waits_in where, std::size_t first) {
   return make(1);
 }
 
-void update_maker::update_of_nothing() {
-  of_batch_ = false;
-  make(1);
-}
-
 bool update_maker::make(double rate) {
   if (divides()) {
     begun_ = time_->now();
@@ -210,17 +214,6 @@ bool update_maker::make(double rate) {
     weights_->begin_update(*work_, contributions_, rate, helpers_ + 1, weights_, share_);
     return false;
   }
-  update_alone(rate);
-  note_version();
-  return true;
-}
-
-/// Not if a worker may be computing on another thread, which would get its answer late.
-bool update_maker::divides() const {
-  return may_divide_ && helpers_ > 0 && weights_->divides() && workers_.all_wait();
-}
-
-void update_maker::update_alone(double rate) {
   begun_ = time_->now();
   try {
     weights_->update(contributions_, rate, share_);
@@ -229,6 +222,8 @@ void update_maker::update_alone(double rate) {
   } catch (const std::exception& e) {
     fail(e.what());
   }
+  note_version();
+  return true;
 }
 
 parallel_update::progress update_maker::compute_part() {
@@ -255,7 +250,6 @@ void update_maker::fail(const std::string& why) const {
   throw std::runtime_error(fmt::format("{}: {}", in_words(), why));
 }
 
-/// Notes the times of the gradients that have made a version.
 void update_maker::note_version() {
   const instant each = (time_->now() - begun_) / std::max<std::size_t>(1, gradients_.size());
   for (const gradient_header& x : gradients_) {
@@ -266,12 +260,6 @@ void update_maker::note_version() {
   gradients_.clear();
   contributions_.clear();
   share_ = 1;
-}
-
-void update_maker::keep_waiting(archive& a, const policy& rule, run_id run) {
-  a.group("batch", [&] { batch_.keep(a, run); });
-  if (rule.takes_first() > 0) a.group("queue", [&] { queue_.keep(a, run, *weights_, workers_.count()); });
-  if (rule.has_rounds()) a.group("round", [&] { table_.keep(a, run); });
 }
 
 } // namespace mailgrad

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <utility>
-
 namespace mailgrad {
 
 std::optional<stay_at_shard> worker_slot::end_wait(instant now, bool by_others, instant barrier_opened) {
@@ -22,13 +19,6 @@ std::optional<stay_at_shard> worker_slot::end_wait(instant now, bool by_others, 
   return stay;
 }
 
-/// One of an incarnation that another has replaced has what is known of it.
-std::uint64_t worker_slot::take_samples(const gradient_header& x) {
-  if (x.id.incarnation != incarnation) return x.samples;
-  if (x.samples < judged) judged = 0;
-  return x.samples - std::exchange(judged, std::max(judged, x.samples));
-}
-
 void worker_slot::begin(incarnation_number next) {
   incarnation = next;
   account.last_step = waiting_step = discarded = {};
@@ -44,12 +34,6 @@ worker_slots::worker_slots(std::uint32_t workers, std::uint32_t slots, run_id ru
     slots_[r].in_policy = false;
     slots_[r].left = slots_[r].empty = true;
   }
-}
-
-bool worker_slots::is_replaced_by(rank worker, incarnation_number incarnation) const {
-  if (worker.value >= slots_.size()) return false;
-  const worker_slot& w = slots_[worker.value];
-  return w.here && incarnation > w.incarnation;
 }
 
 bool worker_slots::join(rank worker, incarnation_number incarnation) {
@@ -99,32 +83,12 @@ void worker_slots::produce(rank worker) {
   ++produced_;
 }
 
-void worker_slots::apply(rank worker) {
-  ++slots_[worker.value].account.ledger.applied;
-  ++applied_;
-}
-
-void worker_slots::merge(rank worker) {
-  ++slots_[worker.value].account.ledger.merged;
-  ++merged_;
-}
-
 void worker_slots::discard(rank worker, std::uint64_t gap, const std::string& reason, incarnation_number of) {
   worker_slot& w = slots_[worker.value];
   ++w.account.ledger.discarded[reason];
   ++discarded_;
   w.account.discarded_gaps.count(gap);
   if (of == w.incarnation) w.discarded = w.waiting_step;
-}
-
-void worker_slots::discard_unjudged(rank worker, std::uint64_t gap, const std::string& reason) {
-  produce(worker);
-  discard(worker, gap, reason, slots_[worker.value].incarnation);
-}
-
-void worker_slots::lose_unjudged(rank worker) {
-  produce(worker);
-  ++slots_[worker.value].account.ledger.lost;
 }
 
 void worker_slots::add_up_ledgers() {
@@ -149,17 +113,6 @@ void worker_slots::begin_policy(std::span<const std::uint8_t> present, instant n
   }
 }
 
-void worker_slots::wait(rank worker, instant since) {
-  slots_[worker.value].waits_since = since;
-  may_wait_[worker.value / 64] |= std::uint64_t{1} << worker.value % 64;
-}
-
-bool worker_slots::all_wait() const {
-  return std::ranges::none_of(slots_, [](const worker_slot& worker) {
-    return worker.in_policy && !worker.left && !worker.waits_since;
-  });
-}
-
 namespace {
 
 void keep_snapshot(archive& a, std::string_view name, snapshot& values, shard& of) {
@@ -173,12 +126,8 @@ void keep_snapshot(archive& a, std::string_view name, snapshot& values, shard& o
 }
 
 void keep_slot(archive& a, worker_slot& w, shard& of) {
-  a.field("account", w.account);
-  a.field("merged", w.merged);
-  a.field("in_policy", w.in_policy);
-  a.field("owed", w.owed);
-  a.field("judged", w.judged);
-  a.field("met_step", w.met.step);
+  a.fields({"account", "merged", "in_policy", "owed", "judged", "met_step"}, w.account, w.merged, w.in_policy,
+           w.owed, w.judged, w.met.step);
   keep_snapshot(a, "met", w.met.values, of);
   a.field("answer_version", w.answer.version);
   keep_snapshot(a, "answer", w.answer.values, of);

@@ -2,19 +2,10 @@
 
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/run_meter.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/shard/shard_weights.hpp>
 #include <mailgrad/engine/shard/switch_policy.hpp>
-
-#include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -49,26 +40,25 @@ struct worker_slot {
   kept_answer answer{};      ///< the last one; empty unless the run needs it again when it is resumed
   bool returns = false;      ///< it took part when this state was kept, and comes back
   worker_account account;
-
   /// The gradient is judged, or will be next.
   void note_trained(const gradient_header& x) {
     batches = x.batches;
     samples = x.samples;
   }
   /// The gradient is judged now. Returns of how many samples it is.
-  std::uint64_t take_samples(const gradient_header& x);
-  /// The next incarnation counts anew.
-  void begin(incarnation_number next);
-  /// Ends the wait of the worker. Returns how long its gradient stayed; nothing if it has sent none.
-  /// `by_others`: another worker's gradient released it.
+  /// One of an incarnation that another has replaced has what is known of it.
+  std::uint64_t take_samples(const gradient_header& x) {
+    if (x.id.incarnation != incarnation) return x.samples;
+    if (x.samples < judged) judged = 0;
+    return x.samples - std::exchange(judged, std::max(judged, x.samples));
+  }
+  void begin(incarnation_number next); ///< the next incarnation counts anew
+  /// Ends the wait. Returns how long its gradient stayed, if it has one. `by_others`: another one ended it.
   std::optional<stay_at_shard> end_wait(instant now, bool by_others, instant barrier_opened);
 };
 
 /// What a shard knows of all workers of the run.
-///
-/// Guarantees  each gradient of a worker is admitted at most once, and none of another run or of an
-///             incarnation that another has replaced.
-/// Threads     one caller at a time.
+/// Guarantees  each gradient is admitted at most once, and none of another run or of a replaced incarnation.
 class worker_slots {
 public:
   /// Ranks from `workers` to `slots` - 1 take no part until they join.
@@ -79,31 +69,40 @@ public:
   std::span<const worker_slot> all() const noexcept { return slots_; } ///< by rank
   /// The ranks of which something may be known: those of the beginning, and all up to the last that joined.
   std::uint32_t used() const noexcept { return used_; }
-
   /// Whether the rank has joined as an earlier incarnation, which has not left.
-  bool is_replaced_by(rank worker, incarnation_number incarnation) const;
-  /// Notes that a worker takes part. An incarnation that comes after one that has left counts its steps anew.
-  /// False: the run has no such rank, this incarnation has left, or a later one has joined.
+  bool is_replaced_by(rank worker, incarnation_number incarnation) const {
+    if (worker.value >= slots_.size()) return false;
+    const worker_slot& w = slots_[worker.value];
+    return w.here && incarnation > w.incarnation;
+  }
+  /// Notes that a worker takes part. False: no such rank, it has left, or a later one is here.
   bool join(rank worker, incarnation_number incarnation);
-  /// Whether a gradient of this name counts: it is of this run, of the present incarnation of a worker that
-  /// has joined, and has not come before.
+  /// Whether such a gradient counts: it is new, of this run, and of a worker's present incarnation.
   bool awaits(const gradient_id& id) const;
-  /// Notes that a gradient has arrived `now`, which is awaited.
   void admit(const push_gradient& x, instant now);
-  /// False: this incarnation has left before, a later one has joined, or the run has no such rank. Its
-  /// gradients are kept.
+  /// False: it has left before, a later one has joined, or there is no such rank. Its gradients are kept.
   bool leave(rank worker, incarnation_number incarnation);
 
   // What becomes of a worker's gradient, for its ledger.
   void produce(rank worker); ///< it is judged now
-  void apply(rank worker);
-  void merge(rank worker);
+  void apply(rank worker) {
+    ++slots_[worker.value].account.ledger.applied;
+    ++applied_;
+  }
+  void merge(rank worker) {
+    ++slots_[worker.value].account.ledger.merged;
+    ++merged_;
+  }
   /// Only the incarnation that sent a gradient of this gap is told.
   void discard(rank worker, std::uint64_t gap, const std::string& reason, incarnation_number of);
-  /// The same for a gradient that no policy has judged.
-  void discard_unjudged(rank worker, std::uint64_t gap, const std::string& reason);
-  /// No policy has judged it.
-  void lose_unjudged(rank worker);
+  void discard_unjudged(rank worker, std::uint64_t gap, const std::string& reason) {
+    produce(worker);
+    discard(worker, gap, reason, slots_[worker.value].incarnation);
+  }
+  void lose_unjudged(rank worker) {
+    produce(worker);
+    ++slots_[worker.value].account.ledger.lost;
+  }
   /// The sums over all ledgers, of a shard with this version.
   shard_counts counts(shard_index shard, version_number version) const {
     return {shard, version, produced_, discarded_, applied_, merged_};
@@ -111,22 +110,24 @@ public:
 
   /// A policy begins for the workers that are `present`, by rank. Each waits from now on.
   void begin_policy(std::span<const std::uint8_t> present, instant now);
-  /// The worker waits from `since` on.
-  void wait(rank worker, instant since);
+  void wait(rank worker, instant since) {
+    slots_[worker.value].waits_since = since;
+    may_wait_[worker.value / 64] |= std::uint64_t{1} << worker.value % 64;
+  }
   /// Calls f(rank) for each worker that waits, by rank. The time does not grow with those that do not.
   template <class F>
   void each_waiting(F f);
-  /// Whether every worker that takes part waits.
-  bool all_wait() const;
+  bool all_wait() const {
+    return std::ranges::none_of(slots_, [](const worker_slot& worker) {
+      return worker.in_policy && !worker.left && !worker.waits_since;
+    });
+  }
 
   /// Writes or reads what is known of each worker. Points in time are not kept. When it is read, no worker
   /// has joined yet. The snapshots are those of `of`. `all_return`: workers that had left come back as well.
-  ///
   /// Errors  archive_error, also for another number of workers.
   void keep(archive& a, shard& of, bool all_return);
-
-  /// After ledgers were changed otherwise than above.
-  void add_up_ledgers();
+  void add_up_ledgers(); ///< after ledgers were changed otherwise than above
 
 private:
   run_id run_;

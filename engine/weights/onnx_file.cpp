@@ -1,9 +1,7 @@
-#include <mailgrad/engine/weights/onnx_file.hpp>
-
 #include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/engine/weights/onnx_file.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/replaced_file.hpp>
-#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
 
 #include <fmt/format.h>
@@ -12,15 +10,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdint>
-#include <map>
-#include <span>
 #include <stdexcept>
-#include <string>
 #include <type_traits>
-#include <utility>
 #include <variant>
-#include <vector>
 
 namespace mailgrad {
 
@@ -84,8 +76,7 @@ void set_attribute(onnx::AttributeProto& to, const onnx_attribute& from) {
 
 std::vector<std::int64_t> extents_of(const shape& dims) { return {dims.begin(), dims.end()}; }
 
-/// Translates the nodes that the logits depend on, in their order. The model is built for two sizes of the
-/// batch: what differs between both depends on it.
+/// Translates the nodes that the logits depend on. What differs between two sizes of the batch depends on it.
 class translation {
 public:
   translation(const model_function& model, const saved_weights& trained)
@@ -94,7 +85,9 @@ public:
     const std::vector<char> needed = needed_for(two_.nodes, std::vector{two_.outputs.logits});
     if (two_.nodes.nodes().size() != three_.nodes.nodes().size()) refuse("its nodes depend on the batch");
     for (std::uint32_t id = 0; id < needed.size(); ++id)
-      if (needed[id]) take_name(two_.nodes.nodes()[id]);
+      if (const node& n = two_.nodes.nodes()[id];
+          needed[id] && !std::holds_alternative<operation_node>(n.what))
+        nodes_.take(n.name);
     for (std::uint32_t id = 0; id < needed.size(); ++id)
       if (needed[id]) add(id);
     finish();
@@ -106,10 +99,6 @@ private:
   [[noreturn]] void refuse(const std::string& why) const {
     throw std::invalid_argument(
         fmt::format("the model of '{}' cannot be written as ONNX: {}", trained_.file, why));
-  }
-
-  void take_name(const node& n) {
-    if (!std::holds_alternative<operation_node>(n.what)) nodes_.take(n.name);
   }
 
   void add(std::uint32_t id) {

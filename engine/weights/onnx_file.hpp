@@ -2,8 +2,6 @@
 
 #include <mailgrad/engine/weights/weights_file.hpp>
 
-#include <filesystem>
-
 namespace mailgrad {
 
 /// Writes a trained model as an ONNX file (operators of version 17, format version 8), which other programs
@@ -11,8 +9,7 @@ namespace mailgrad {
 ///
 /// The file's inputs are those that the logits depend on, by their names in the model: "features" with the
 /// numbers as the data files have them, since the divisors of the card are nodes of the file; for texts the
-/// numbers of symbols. Its output is "logits". The size of the batch is open. The card stands in the metadata
-/// under "mailgrad".
+/// numbers of symbols. Its output is "logits". The size of the batch is open. The metadata has the card.
 /// Shapes  as model_function says, where "batch" stands for the number of samples.
 /// Errors  std::invalid_argument in one line: the weights do not fit their model, have no card, are larger
 ///         than 2 GiB, which is what the format can hold, or an operation of the model has no counterpart in

@@ -1,14 +1,10 @@
 #include <mailgrad/engine/weights/predictor.hpp>
 
-#include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/tensor/error.hpp>
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
@@ -123,14 +119,8 @@ void predictor::probabilities(std::span<const float> samples, std::span<float> c
   softmax_rows(chances, outputs());
 }
 
-std::vector<float> predictor::answers(const dataset& samples) { return predict(*model_, samples); }
-
 evaluation predictor::test(const dataset& samples, const std::function<bool()>& stop) {
   return evaluate(*model_, samples, stop);
-}
-
-std::string predictor::text(const text_sample_options& options) {
-  return write_text(*model_, card_.class_names, options);
 }
 
 void softmax_rows(std::span<float> values, std::size_t classes) {

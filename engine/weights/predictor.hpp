@@ -1,18 +1,8 @@
 #pragma once
 
-#include <mailgrad/data/dataset.hpp>
-#include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/tensor/device.hpp>
-
-#include <cstddef>
-#include <functional>
-#include <map>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -28,7 +18,6 @@ namespace mailgrad {
 class predictor {
 public:
   /// The model is that of the model card in the file. It computes on the host, or on `place`, a GPU.
-  ///
   /// Errors  std::invalid_argument: the weights have no model card, it names no model, or they do not fit it;
   ///         graph_error as build_model(); device_error as tested_model. All that compute: device_error, and
   ///         graph_error if no GPU computes an operation of the model.
@@ -46,22 +35,21 @@ public:
 
   /// The answers to samples whose numbers are those of the files that the model was trained on: the predictor
   /// divides them as the model card says.
-  ///
   /// Shapes  samples: float32[n, inputs()]; answers: float32[n, outputs()].
   /// Errors  std::invalid_argument for other lengths, or a model that does not read plain numbers.
   void answers(std::span<const float> samples, std::span<float> answers);
   /// The same, as probabilities of the classes.
-  ///
   /// Errors  std::invalid_argument also for a model that predicts numbers.
   void probabilities(std::span<const float> samples, std::span<float> chances);
-
   /// The answers to samples of a data set, whose numbers have been divided when it was opened.
   /// Shapes  and errors are those of predict() in evaluation.hpp.
-  std::vector<float> answers(const dataset& samples);
+  std::vector<float> answers(const dataset& samples) { return predict(*model_, samples); }
   /// How good the answers are; as evaluate() in evaluation.hpp.
   evaluation test(const dataset& samples, const std::function<bool()>& stop = {});
   /// Writes a text; as write_text() in text_sample.hpp.
-  std::string text(const text_sample_options& options);
+  std::string text(const text_sample_options& options) {
+    return write_text(*model_, card_.class_names, options);
+  }
 
 private:
   struct pass;
@@ -76,7 +64,6 @@ private:
 };
 
 /// Turns logits into probabilities, row by row, in place.
-///
 /// Shapes  values: float32[n, classes].
 void softmax_rows(std::span<float> values, std::size_t classes);
 

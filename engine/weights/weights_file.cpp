@@ -1,8 +1,7 @@
-#include <mailgrad/engine/weights/weights_file.hpp>
-
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>
@@ -16,13 +15,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
 #include <fstream>
 #include <limits>
-#include <map>
 #include <stdexcept>
 #include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
@@ -45,16 +41,14 @@ std::string beginning_of(const std::filesystem::path& path) {
   return bytes;
 }
 
-/// A message of protobuf whose first field is a version of ONNX, and whose next one is the producer, the
-/// graph or the operators.
+/// A message of protobuf whose first field is a version of ONNX, the next the producer, graph or operators.
 bool is_onnx(std::string_view first) {
   constexpr std::string_view next_fields = "\x12\x3a\x42";
   return first.size() > 2 && first[0] == '\x08' && first[1] > 0 && first[1] < 32 &&
          next_fields.find(first[2]) != next_fields.npos;
 }
 
-/// A zip archive whose first entry is "NAME/data.pkl", as torch.save() writes it, or the pickle alone that it
-/// wrote before.
+/// A zip archive whose first entry is "NAME/data.pkl", as torch.save() writes it, or an older pickle alone.
 bool is_pickle(std::string_view first) {
   constexpr std::size_t name_begins = 30, length_at = 26;
   if (first.starts_with("\x80\x02") || first.starts_with("\x80\x04")) return true;
@@ -74,7 +68,6 @@ bool may_be_safetensors(std::string_view first, std::uint64_t size) {
   throw_malformed(path, fmt::format("expected a file of weights, found {}", what));
 }
 
-/// A recording begins with these bytes.
 constexpr std::string_view recording_begins = "mgradrec";
 
 /// What a file is that begins so and is no safetensors file, and what may be done with it.
@@ -91,65 +84,6 @@ std::string kind_by_beginning(const std::filesystem::path& path, std::string_vie
   const auto is_of_text = [](unsigned char c) { return (c >= ' ' && c != 0x7f) || (c >= '\t' && c <= '\r'); };
   return std::ranges::all_of(first, is_of_text) ? "a text" : "";
 }
-
-} // namespace
-
-void require_may_be_checkpoint(const std::filesystem::path& path) {
-  std::error_code unknown;
-  if (!std::filesystem::is_regular_file(path, unknown)) return;
-  const std::uint64_t size = std::filesystem::file_size(path, unknown);
-  if (unknown) return;
-  const std::string first = beginning_of(path);
-  if (first.empty() && size > 0) return; // who reads it says why that cannot be done
-  const std::string found = size == 0 ? "an empty file" : kind_by_beginning(path, first);
-  if (found.empty() || may_be_safetensors(first, size)) return;
-  throw_malformed(path, fmt::format("expected a checkpoint, found {}; --resume takes the folder that "
-                                    "--checkpoint named, or a file in it",
-                                    found));
-}
-
-void require_no_foreign_file(const std::filesystem::path& path) {
-  std::error_code unknown;
-  if (std::filesystem::is_directory(path, unknown)) refuse(path, "a folder; name a file in it");
-  if (!std::filesystem::is_regular_file(path, unknown)) return;
-  const std::uint64_t size = std::filesystem::file_size(path, unknown);
-  if (unknown) return;
-  if (size == 0) refuse(path, "an empty file; name one that 'mailgrad train --save' wrote");
-  const std::string first = beginning_of(path);
-  if (may_be_safetensors(first, size)) return;
-  if (is_onnx(first)) refuse(path, "a model of ONNX; name the file of weights that it was exported from");
-  if (is_pickle(first))
-    refuse(path, "a pickle of PyTorch; write its weights by safetensors.torch.save_file() in Python, and "
-                 "name that file");
-}
-
-kind_of_file kind_of(const std::map<std::string, std::string>& texts) {
-  if (texts.contains(card_key)) return kind_of_file::weights;
-  const auto format = texts.find(checkpoint_format_key);
-  if (format == texts.end() || format->second != checkpoint_format) return kind_of_file::other;
-  return texts.contains(best_weights_part) ? kind_of_file::best_weights : kind_of_file::checkpoint;
-}
-
-void require_no_checkpoints_in(const std::filesystem::path& path) {
-  std::error_code wrong;
-  for (std::filesystem::directory_iterator file(path, wrong), end; !wrong && file != end;
-       file.increment(wrong)) {
-    const std::string name = file->path().filename().string();
-    if (name.starts_with(checkpoint_prefix) && name.ends_with(checkpoint_suffix))
-      refuse(path, "a folder of checkpoints", path);
-  }
-}
-
-void require_no_checkpoint(const std::filesystem::path& path,
-                           const std::map<std::string, std::string>& texts) {
-  const kind_of_file kind = kind_of(texts);
-  if (kind == kind_of_file::checkpoint) refuse(path, "a checkpoint", path);
-  if (kind == kind_of_file::best_weights)
-    refuse(path, "the best weights that a run keeps beside its checkpoints",
-           path.has_parent_path() ? path.parent_path() : ".");
-}
-
-namespace {
 
 using json = nlohmann::ordered_json;
 
@@ -187,12 +121,18 @@ std::size_t count_in(const json& found, const char* name) {
   return found.get<std::size_t>();
 }
 
-std::vector<std::size_t> counts_in(const json& object, const char* name) {
+/// What `read` makes of each entry of a list.
+template <class Read>
+auto list_in(const json& object, const char* name, Read read) {
   const json& list = field(object, name);
   if (!list.is_array()) fail(fmt::format("'{}' must be a list, not {}", name, shown(list)));
-  std::vector<std::size_t> counts;
-  for (const json& each : list) counts.push_back(count_in(each, name));
-  return counts;
+  std::vector<decltype(read(list))> all;
+  for (const json& each : list) all.push_back(read(each));
+  return all;
+}
+
+std::vector<std::size_t> counts_in(const json& object, const char* name) {
+  return list_in(object, name, [&](const json& each) { return count_in(each, name); });
 }
 
 shape shape_in(const json& object, const char* name) {
@@ -213,26 +153,18 @@ bool is_first(const json& object, const char* name, std::string_view first, std:
 }
 
 std::vector<std::string> texts_in(const json& object, const char* name) {
-  const json& list = field(object, name);
-  if (!list.is_array()) fail(fmt::format("'{}' must be a list, not {}", name, shown(list)));
-  std::vector<std::string> texts;
-  for (const json& each : list) {
+  return list_in(object, name, [&](const json& each) {
     if (!each.is_string()) fail(fmt::format("'{}' must be texts, not {}", name, shown(each)));
-    texts.push_back(each.get<std::string>());
-  }
-  return texts;
+    return each.get<std::string>();
+  });
 }
 
 std::vector<float> numbers_in(const json& object, const char* name) {
-  const json& list = field(object, name);
-  if (!list.is_array()) fail(fmt::format("'{}' must be a list, not {}", name, shown(list)));
-  std::vector<float> numbers;
-  for (const json& each : list) {
+  return list_in(object, name, [&](const json& each) {
     if (!each.is_number() || !std::isfinite(each.get<float>()))
       fail(fmt::format("'{}' must be finite numbers, not {}", name, shown(each)));
-    numbers.push_back(each.get<float>());
-  }
-  return numbers;
+    return each.get<float>();
+  });
 }
 
 std::vector<float> divisors_in(const json& object, const char* name) {
@@ -307,15 +239,11 @@ bool is_zero(const json& card) {
 }
 
 std::vector<input_request> inputs_in(const json& object) {
-  const json& list = field(object, "inputs");
-  if (!list.is_array()) fail("'inputs' must be a list, not " + shown(list));
-  std::vector<input_request> inputs;
-  for (const json& each : list) {
+  return list_in(object, "inputs", [](const json& each) {
     if (!each.is_object()) fail("'inputs' must be objects, not " + shown(each));
     const dtype type = is_first(each, "type", "float32", "int32") ? dtype::float32 : dtype::int32;
-    inputs.push_back({text_in(each, "name"), {shape_in(each, "shape"), type}});
-  }
-  return inputs;
+    return input_request{text_in(each, "name"), {shape_in(each, "shape"), type}};
+  });
 }
 
 json list_of(const shape& s) { return std::vector<std::size_t>(s.begin(), s.end()); }
@@ -345,66 +273,6 @@ json object_of(const table_layout& t) {
   if (!t.label_name.empty()) table["label_name"] = t.label_name;
   return table;
 }
-
-} // namespace
-
-model_card card_for(std::string model, const data_split& data) {
-  const bool counts_from_zero = data.source && data.source->options.numbering == column_numbering::from_zero;
-  return {std::move(model), request_for(data, 1), data.class_names,
-          data.divisors,    data.table,           counts_from_zero};
-}
-
-std::string to_json(const model_card& card) {
-  const model_request& r = card.request;
-  json object = {
-      {"edition", edition},
-      {"model", card.model},
-      {"answer", r.wanted == answer::a_class ? of_classes : of_numbers},
-      {"features", r.features == feature_kind::tokens ? of_tokens : of_numbers},
-      {"sample", list_of(r.sample_dims)},
-      {"sparse", r.nonzeros > 0},
-      {"categories", r.categories},
-      {"inputs", list_of(r.inputs)},
-      {"target", list_of(r.target_dims)},
-      {"classes", r.classes},
-      {"class_names", card.class_names},
-      {"divisors", card.divisors},
-  };
-  if (!card.table.columns.empty()) object["table"] = object_of(card.table);
-  if (card.counts_from_zero) object[first_column] = 0;
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-model_card parse_model_card(std::string_view text) {
-  if (is_too_deep(text)) fail("lists and objects stand within each other too deep");
-  const json object = json::parse(whole_json(text), nullptr, false);
-  if (!object.is_object()) fail("expected a JSON object");
-  if (const json& found = field(object, "edition"); found != edition)
-    fail(fmt::format("edition {} is unknown; this program knows {}", shown(found), edition));
-  model_card card;
-  card.model = text_in(object, "model");
-  model_request& r = card.request;
-  r.wanted = is_first(object, "answer", of_classes, of_numbers) ? answer::a_class : answer::a_number;
-  r.features =
-      is_first(object, "features", of_tokens, of_numbers) ? feature_kind::tokens : feature_kind::numbers;
-  r.sample_dims = shape_in(object, "sample");
-  const json& sparse = field(object, "sparse");
-  if (!sparse.is_boolean()) fail("'sparse' must be true or false, not " + shown(sparse));
-  r.nonzeros = sparse.get<bool>() ? 1 : 0;
-  r.categories = counts_in(object, "categories");
-  r.inputs = inputs_in(object);
-  r.target_dims = shape_in(object, "target");
-  r.classes = count_in(field(object, "classes"), "classes");
-  card.class_names = texts_in(object, "class_names");
-  if (!card.class_names.empty() && card.class_names.size() != r.classes)
-    fail(fmt::format("{} class names for {} classes", card.class_names.size(), r.classes));
-  card.divisors = divisors_in(object, "divisors");
-  card.table = table_in(object, r.sample_dims.size());
-  card.counts_from_zero = object.contains(first_column) && is_zero(object);
-  return card;
-}
-
-namespace {
 
 constexpr const char* report_key = "report";
 // An archive of numpy has one table of names, so these must not be those of a variable.
@@ -476,6 +344,117 @@ saved_weights load_npz(const std::filesystem::path& path) {
 
 } // namespace
 
+void require_may_be_checkpoint(const std::filesystem::path& path) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return;
+  const std::uint64_t size = std::filesystem::file_size(path, unknown);
+  if (unknown) return;
+  const std::string first = beginning_of(path);
+  if (first.empty() && size > 0) return; // who reads it says why that cannot be done
+  const std::string found = size == 0 ? "an empty file" : kind_by_beginning(path, first);
+  if (found.empty() || may_be_safetensors(first, size)) return;
+  throw_malformed(path, fmt::format("expected a checkpoint, found {}; --resume takes the folder that "
+                                    "--checkpoint named, or a file in it",
+                                    found));
+}
+
+void require_no_foreign_file(const std::filesystem::path& path) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) refuse(path, "a folder; name a file in it");
+  if (!std::filesystem::is_regular_file(path, unknown)) return;
+  const std::uint64_t size = std::filesystem::file_size(path, unknown);
+  if (unknown) return;
+  if (size == 0) refuse(path, "an empty file; name one that 'mailgrad train --save' wrote");
+  const std::string first = beginning_of(path);
+  if (may_be_safetensors(first, size)) return;
+  if (is_onnx(first)) refuse(path, "a model of ONNX; name the file of weights that it was exported from");
+  if (is_pickle(first))
+    refuse(path, "a pickle of PyTorch; write its weights by safetensors.torch.save_file() in Python, and "
+                 "name that file");
+}
+
+kind_of_file kind_of(const std::map<std::string, std::string>& texts) {
+  if (texts.contains(card_key)) return kind_of_file::weights;
+  const auto format = texts.find(checkpoint_format_key);
+  if (format == texts.end() || format->second != checkpoint_format) return kind_of_file::other;
+  return texts.contains(best_weights_part) ? kind_of_file::best_weights : kind_of_file::checkpoint;
+}
+
+void require_no_checkpoints_in(const std::filesystem::path& path) {
+  std::error_code wrong;
+  for (std::filesystem::directory_iterator file(path, wrong), end; !wrong && file != end;
+       file.increment(wrong)) {
+    const std::string name = file->path().filename().string();
+    if (name.starts_with(checkpoint_prefix) && name.ends_with(checkpoint_suffix))
+      refuse(path, "a folder of checkpoints", path);
+  }
+}
+
+void require_no_checkpoint(const std::filesystem::path& path,
+                           const std::map<std::string, std::string>& texts) {
+  const kind_of_file kind = kind_of(texts);
+  if (kind == kind_of_file::checkpoint) refuse(path, "a checkpoint", path);
+  if (kind == kind_of_file::best_weights)
+    refuse(path, "the best weights that a run keeps beside its checkpoints",
+           path.has_parent_path() ? path.parent_path() : ".");
+}
+
+model_card card_for(std::string model, const data_split& data) {
+  const bool counts_from_zero = data.source && data.source->options.numbering == column_numbering::from_zero;
+  return {std::move(model), request_for(data, 1), data.class_names,
+          data.divisors,    data.table,           counts_from_zero};
+}
+
+std::string to_json(const model_card& card) {
+  const model_request& r = card.request;
+  json object = {
+      {"edition", edition},
+      {"model", card.model},
+      {"answer", r.wanted == answer::a_class ? of_classes : of_numbers},
+      {"features", r.features == feature_kind::tokens ? of_tokens : of_numbers},
+      {"sample", list_of(r.sample_dims)},
+      {"sparse", r.nonzeros > 0},
+      {"categories", r.categories},
+      {"inputs", list_of(r.inputs)},
+      {"target", list_of(r.target_dims)},
+      {"classes", r.classes},
+      {"class_names", card.class_names},
+      {"divisors", card.divisors},
+  };
+  if (!card.table.columns.empty()) object["table"] = object_of(card.table);
+  if (card.counts_from_zero) object[first_column] = 0;
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+model_card parse_model_card(std::string_view text) {
+  if (is_too_deep(text)) fail("lists and objects stand within each other too deep");
+  const json object = json::parse(whole_json(text), nullptr, false);
+  if (!object.is_object()) fail("expected a JSON object");
+  if (const json& found = field(object, "edition"); found != edition)
+    fail(fmt::format("edition {} is unknown; this program knows {}", shown(found), edition));
+  model_card card;
+  card.model = text_in(object, "model");
+  model_request& r = card.request;
+  r.wanted = is_first(object, "answer", of_classes, of_numbers) ? answer::a_class : answer::a_number;
+  r.features =
+      is_first(object, "features", of_tokens, of_numbers) ? feature_kind::tokens : feature_kind::numbers;
+  r.sample_dims = shape_in(object, "sample");
+  const json& sparse = field(object, "sparse");
+  if (!sparse.is_boolean()) fail("'sparse' must be true or false, not " + shown(sparse));
+  r.nonzeros = sparse.get<bool>() ? 1 : 0;
+  r.categories = counts_in(object, "categories");
+  r.inputs = inputs_in(object);
+  r.target_dims = shape_in(object, "target");
+  r.classes = count_in(field(object, "classes"), "classes");
+  card.class_names = texts_in(object, "class_names");
+  if (!card.class_names.empty() && card.class_names.size() != r.classes)
+    fail(fmt::format("{} class names for {} classes", card.class_names.size(), r.classes));
+  card.divisors = divisors_in(object, "divisors");
+  card.table = table_in(object, r.sample_dims.size());
+  card.counts_from_zero = object.contains(first_column) && is_zero(object);
+  return card;
+}
+
 std::vector<named_weights> weights_by_name(const parameter_layout& layout,
                                            std::span<const float> parameters) {
   require_length(parameters, layout);
@@ -504,8 +483,7 @@ void save_weights(const std::filesystem::path& path, std::span<const named_weigh
   write_safetensors(path, arrays, texts);
 }
 
-/// Each variable also has a few words about it, which either format writes, and the card's quotes are written
-/// with a backslash.
+/// Each variable also has a few words about it, and the card's quotes are written with a backslash.
 std::uint64_t bytes_to_save(const parameter_layout& layout, const model_card& card) {
   constexpr std::uint64_t report = std::uint64_t{16} << 10, around = 1024, words = 400;
   const std::string text = to_json(card);

@@ -1,13 +1,10 @@
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
-
 #include <mailgrad/kernels/encodings.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 namespace mailgrad {
@@ -30,8 +27,7 @@ void write_header(const wire_header& h, std::span<std::byte> to) {
   put_whole(to, 8, h.setting);
 }
 
-// What a block shares is written first, for all blocks. Only then is it known that all numbers are finite,
-// and the residual may change.
+// What blocks share is written first. Then all numbers are known to be finite, and residuals may change.
 
 bool encode_blocks_as_int8(std::size_t block, compensated_numbers all, std::span<std::byte> scales,
                            std::span<std::byte> multiples) {
@@ -85,39 +81,6 @@ void require_encodable(const wire_format& f, const wire_layout& layout, compensa
     throw shape_error(fmt::format("{}: {} numbers take {} bytes; there is room for {}", to_string(f),
                                   all.x.size(), layout.bytes(), bytes));
 }
-
-} // namespace
-
-std::size_t encoded_bytes(const wire_format& f, std::size_t count) { return wire_layout(f, count).bytes(); }
-
-bool encode_numbers(const wire_format& f, std::span<const float> x, std::span<float> residual,
-                    std::span<std::byte> to) {
-  const wire_layout layout(f, x.size());
-  const compensated_numbers all{x, residual};
-  require_encodable(f, layout, all, to.size());
-  write_header(layout.header, to);
-  const std::span<std::byte> first = layout.first_of(to), second = layout.second_of(to);
-  switch (f.encoding) {
-  case wire_encoding::float32:
-    if (!x.empty()) std::memcpy(second.data(), x.data(), second.size());
-    return true;
-  case wire_encoding::float16:
-    encode_float16(host_stream{}, x, residual, second);
-    return true;
-  case wire_encoding::bfloat16:
-    encode_bfloat16(host_stream{}, x, residual, second);
-    return true;
-  case wire_encoding::int8:
-    return encode_blocks_as_int8(f.block, all, first, second);
-  case wire_encoding::top_k:
-    return encode_the_largest(layout.header.setting, all, first, second);
-  case wire_encoding::one_bit:
-    return encode_blocks_as_signs(f.block, all, first, second);
-  }
-  return true;
-}
-
-namespace {
 
 using message_bytes = std::span<const std::byte>;
 
@@ -213,35 +176,6 @@ void decode_sign_blocks(std::size_t block, message_bytes means, message_bytes si
   }
 }
 
-} // namespace
-
-void decode_numbers(const wire_format& f, message_bytes from, std::span<float> to) {
-  const wire_layout layout(f, to.size());
-  require_header(f, layout.header, from);
-  if (from.size() != layout.bytes())
-    refuse_numbers(
-        f, fmt::format("expected {} bytes for {} numbers, found {}", layout.bytes(), to.size(), from.size()));
-  const message_bytes first = layout.first_of(from), second = layout.second_of(from);
-  require_content(f, layout.header.count, first, second);
-  switch (f.encoding) {
-  case wire_encoding::float32:
-    if (!to.empty()) std::memcpy(to.data(), second.data(), second.size());
-    return;
-  case wire_encoding::float16:
-    return decode_float16(host_stream{}, second, to);
-  case wire_encoding::bfloat16:
-    return decode_bfloat16(host_stream{}, second, to);
-  case wire_encoding::int8:
-    return decode_int8_blocks(f.block, first, second, to);
-  case wire_encoding::top_k:
-    return decode_largest(host_stream{}, first, second, to);
-  case wire_encoding::one_bit:
-    return decode_sign_blocks(f.block, first, second, to);
-  }
-}
-
-namespace {
-
 constexpr std::size_t row_header_bytes = 8;
 
 /// A row's number is an int32, of which the negative ones end a list.
@@ -317,6 +251,60 @@ std::size_t checked_row_count(const wire_format& f, std::span<const std::byte> f
 }
 
 } // namespace
+
+std::size_t encoded_bytes(const wire_format& f, std::size_t count) { return wire_layout(f, count).bytes(); }
+
+bool encode_numbers(const wire_format& f, std::span<const float> x, std::span<float> residual,
+                    std::span<std::byte> to) {
+  const wire_layout layout(f, x.size());
+  const compensated_numbers all{x, residual};
+  require_encodable(f, layout, all, to.size());
+  write_header(layout.header, to);
+  const std::span<std::byte> first = layout.first_of(to), second = layout.second_of(to);
+  switch (f.encoding) {
+  case wire_encoding::float32:
+    if (!x.empty()) std::memcpy(second.data(), x.data(), second.size());
+    return true;
+  case wire_encoding::float16:
+    encode_float16(host_stream{}, x, residual, second);
+    return true;
+  case wire_encoding::bfloat16:
+    encode_bfloat16(host_stream{}, x, residual, second);
+    return true;
+  case wire_encoding::int8:
+    return encode_blocks_as_int8(f.block, all, first, second);
+  case wire_encoding::top_k:
+    return encode_the_largest(layout.header.setting, all, first, second);
+  case wire_encoding::one_bit:
+    return encode_blocks_as_signs(f.block, all, first, second);
+  }
+  return true;
+}
+
+void decode_numbers(const wire_format& f, message_bytes from, std::span<float> to) {
+  const wire_layout layout(f, to.size());
+  require_header(f, layout.header, from);
+  if (from.size() != layout.bytes())
+    refuse_numbers(
+        f, fmt::format("expected {} bytes for {} numbers, found {}", layout.bytes(), to.size(), from.size()));
+  const message_bytes first = layout.first_of(from), second = layout.second_of(from);
+  require_content(f, layout.header.count, first, second);
+  switch (f.encoding) {
+  case wire_encoding::float32:
+    if (!to.empty()) std::memcpy(to.data(), second.data(), second.size());
+    return;
+  case wire_encoding::float16:
+    return decode_float16(host_stream{}, second, to);
+  case wire_encoding::bfloat16:
+    return decode_bfloat16(host_stream{}, second, to);
+  case wire_encoding::int8:
+    return decode_int8_blocks(f.block, first, second, to);
+  case wire_encoding::top_k:
+    return decode_largest(host_stream{}, first, second, to);
+  case wire_encoding::one_bit:
+    return decode_sign_blocks(f.block, first, second, to);
+  }
+}
 
 std::size_t encoded_row_bytes(const wire_format& f, std::size_t rows, std::size_t width) {
   if (rows > most_rows || (rows > 0 && width > std::numeric_limits<std::uint32_t>::max() / rows))

@@ -1,5 +1,4 @@
 #include <mailgrad/engine/wire/wire_format.hpp>
-
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/settings.hpp>
 #include <mailgrad/options/spelling.hpp>
@@ -60,6 +59,12 @@ double read_share(std::string_view text) {
   return *share;
 }
 
+/// The share of so many numbers, rounded to the nearest, but at least one.
+std::size_t places_of(double share, std::size_t count) {
+  const double wanted = std::round(share * static_cast<double>(count));
+  return std::min(count, std::max(std::size_t{1}, static_cast<std::size_t>(wanted)));
+}
+
 } // namespace
 
 wire_format parse_wire_format(std::string_view text) {
@@ -83,16 +88,6 @@ std::string to_string(const wire_format& f) {
 }
 
 std::span<const wire_format_form> wire_format_forms() { return format_forms; }
-
-namespace {
-
-/// The share of so many numbers, rounded to the nearest, but at least one.
-std::size_t places_of(double share, std::size_t count) {
-  const double wanted = std::round(share * static_cast<double>(count));
-  return std::min(count, std::max(std::size_t{1}, static_cast<std::size_t>(wanted)));
-}
-
-} // namespace
 
 wire_layout::wire_layout(const wire_format& f, std::size_t count) {
   if (count > std::numeric_limits<std::uint32_t>::max())

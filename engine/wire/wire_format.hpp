@@ -3,18 +3,12 @@
 #include <mailgrad/tensor/error.hpp>
 
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <span>
-#include <string>
-#include <string_view>
 #include <system_error>
 
 namespace mailgrad {
 
-/// How the numbers of a gradient are written into a message. docs/wire_formats.md has every byte. The values
-/// are those in the bytes.
+/// How the numbers of a gradient are written into a message, as docs/wire_formats.md says.
 enum class wire_encoding : std::uint8_t {
   float32 = 0,
   float16 = 1,
@@ -24,7 +18,6 @@ enum class wire_encoding : std::uint8_t {
   one_bit = 5
 };
 
-/// An encoding with its settings.
 struct wire_format {
   wire_encoding encoding = wire_encoding::float32;
   std::uint32_t block = 0; ///< int8 and one_bit: numbers that share a scale or two means
@@ -35,7 +28,6 @@ struct wire_format {
 
 /// Reads "float32", "float16", "bfloat16", "int8", "int8:block=256", "top-k:0.01", "1-bit" or
 /// "1-bit:block=512".
-///
 /// Errors  std::invalid_argument in one line that says what would be right.
 wire_format parse_wire_format(std::string_view text);
 

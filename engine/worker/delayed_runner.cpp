@@ -1,8 +1,6 @@
 #include <mailgrad/engine/worker/delayed_runner.hpp>
 
-#include <cmath>
 #include <mutex>
-#include <utility>
 
 namespace mailgrad {
 
@@ -27,7 +25,6 @@ public:
     return gives_up_ || time_->now() >= due_;
   }
 
-  /// The step is computed.
   void tell_when_due() {
     if (is_due()) return tell();
     // The timer, which this holds, may never come to it.
@@ -76,17 +73,6 @@ void delayed_runner::on_end(std::function<void()> notice) {
   own_->on_end([ending = ending_] { ending->tell_when_due(); });
 }
 
-void delayed_runner::use_weights(std::uint32_t shard, const snapshot& values) {
-  own_->use_racing_weights(racing());
-  own_->use_weights(shard, values);
-}
-
-void delayed_runner::use_host_weights(std::uint32_t shard, const float* values,
-                                      std::shared_ptr<const void> owner) {
-  own_->use_racing_weights(racing());
-  own_->use_host_weights(shard, values, std::move(owner));
-}
-
 step_state delayed_runner::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
   const instant now = time_->now();
   ending_->set_due(now + span_of(law_->seconds_on(*inputs, ++steps_, in_seconds(now - begun_))));
@@ -103,12 +89,6 @@ step_state delayed_runner::give_up() {
   return own_->give_up();
 }
 
-void simulated_runner::use_host_weights(std::uint32_t shard, const float* values,
-                                        std::shared_ptr<const void>) {
-  if (weights_.size() <= shard) weights_.resize(shard + 1);
-  weights_[shard] = values;
-}
-
 /// Weights that others write to meanwhile (hogwild) would be newer at the end, so they are read now.
 step_state simulated_runner::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
   require_step(inputs.get(), out.get());
@@ -123,13 +103,6 @@ step_state simulated_runner::begin_step(std::shared_ptr<const batch> inputs, std
   delays_.timer->at(due, notice_);
   return step_state::under_way;
 }
-
-void simulated_runner::skip_step() {
-  inputs_.reset();
-  out_.reset();
-}
-
-float simulated_runner::end_step() { return loss_ ? *loss_ : compute(); }
 
 void simulated_runner::fetch_parts() const noexcept {
   fetch_ahead(*delays_.law);

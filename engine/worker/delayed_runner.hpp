@@ -1,24 +1,13 @@
 #pragma once
 
-#include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/delays/delay_law.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/engine/worker/step_timer.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
-
 namespace mailgrad {
 
-/// Begins to fetch memory into the caches of the processor, for a reader that comes soon. Nothing changes,
-/// and the memory may be anybody's. Of a large piece only the begin is fetched, since a processor foresees by
-/// itself what a reader of long rows wants next.
+/// Begins to fetch memory into the caches, for a reader that comes soon. Nothing changes, and the memory may
+/// be anybody's. Of a large piece only the begin is fetched, since a processor foresees the rest.
 inline void fetch_ahead(const void* memory, std::size_t bytes) noexcept {
   constexpr std::size_t line = 64;
   constexpr std::size_t most = 64 * line;
@@ -32,7 +21,6 @@ void fetch_ahead(const T& object) noexcept {
   fetch_ahead(&object, sizeof object);
 }
 
-/// By which law the steps of a worker take time.
 struct step_delays {
   std::unique_ptr<delay_law> law;
   std::shared_ptr<const time_source> time;
@@ -42,8 +30,7 @@ struct step_delays {
 
 /// A runner whose steps take as long as a law prescribes. Another runner computes them.
 ///
-/// A step is computed when it begins, and its owner idles for the rest of the prescribed time. A step that
-/// takes longer to compute ends when it is computed.
+/// A step is computed when it begins. Its owner idles for the rest of the prescribed time, if there is any.
 /// Threads  as those of the other runner; the notice may also come on a thread of the timer.
 class delayed_runner final : public step_runner {
 public:
@@ -52,8 +39,15 @@ public:
 
   std::shared_ptr<gradient> make_gradient() const override { return own_->make_gradient(); }
   void on_end(std::function<void()> notice) override;
-  void use_weights(std::uint32_t shard, const snapshot& values) override;
-  void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void> owner) override;
+  void use_weights(std::uint32_t shard, const snapshot& values) override {
+    own_->use_racing_weights(racing());
+    own_->use_weights(shard, values);
+  }
+  void use_host_weights(std::uint32_t shard, const float* values,
+                        std::shared_ptr<const void> owner) override {
+    own_->use_racing_weights(racing());
+    own_->use_host_weights(shard, values, std::move(owner));
+  }
   void use_norms() override { own_->use_norms(); }
   double squared_norm(const gradient& g) const override { return own_->squared_norm(g); }
   void compare_with(std::shared_ptr<const gradient> stale) override { own_->compare_with(std::move(stale)); }
@@ -80,11 +74,9 @@ private:
   std::shared_ptr<const time_source> time_;
   instant begun_;
   std::uint64_t steps_ = 0;
-  std::shared_ptr<ending>
-      ending_; ///< of the present step; the timer may have it longer than there is a runner
+  std::shared_ptr<ending> ending_; ///< of the present step; the timer may have it longer
 };
 
-/// A law's seconds as a span of a clock.
 instant span_of(double seconds) noexcept;
 
 /// A runner for simulated time, in which computing takes no time, and a step as long as its law prescribes.
@@ -105,19 +97,24 @@ public:
 
   std::shared_ptr<gradient> make_gradient() const override { return shared_->make_gradient(); }
   void on_end(std::function<void()> notice) override { notice_ = std::move(notice); }
-  void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void> owner) override;
+  void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) override {
+    if (weights_.size() <= shard) weights_.resize(shard + 1);
+    weights_[shard] = values;
+  }
   double squared_norm(const gradient& g) const override { return shared_->squared_norm(g); }
   step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
   bool computes_at_end() const noexcept override { return skips_ && !racing(); }
-  void skip_step() override;
-  float end_step() override;
+  void skip_step() override {
+    inputs_.reset();
+    out_.reset();
+  }
+  float end_step() override { return loss_ ? *loss_ : compute(); }
   std::string waits_for() const override { return "the end of a simulated step"; }
 
   // What thousands of workers read at the ends of their steps is more than caches hold. Whoever knows that an
   // end comes calls these before: they begin to fetch what it reads, and change nothing.
   void fetch_parts() const noexcept;
-  /// A while after fetch_parts().
-  void fetch_values() const noexcept;
+  void fetch_values() const noexcept; ///< a while after fetch_parts()
 
 private:
   float compute();

@@ -6,8 +6,6 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -42,7 +40,6 @@ private:
     notice tell;
     clock::time_point since = clock::now(), next = since + soonest;
 
-    /// Whether the driver is to be asked now.
     bool is_due(clock::time_point now) {
       if (now < next) return false;
       next = now + (what.tells() ? clock::duration(unasked)

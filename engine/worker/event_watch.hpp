@@ -3,13 +3,10 @@
 #include <mailgrad/tensor/memory.hpp>
 
 #include <exception>
-#include <functional>
-#include <memory>
 
 namespace mailgrad {
 
 /// Tells when events pass. No actor waits for a GPU: it has its events watched, and is sent a message.
-///
 /// Threads any.
 class event_watch {
 public:
@@ -22,10 +19,8 @@ public:
 };
 
 /// A watch with a thread, which all queues of this process share. It looks at what the GPUs tell again and
-/// again for 2 ms, then every 50 microseconds, as a step of a small model takes less time than the kernel of
-/// the host needs to wake a thread. An event that no GPU tells of is asked for the less often the longer it
-/// is watched, but every 50 microseconds at least.
-///
+/// again for 2 ms, then every 50 microseconds, as a small step takes less time than to wake a thread. An
+/// event that no GPU tells of is asked for less often the longer it is watched, but every 50 microseconds.
 /// Errors  std::system_error: there can be no thread.
 std::shared_ptr<event_watch> watch_of_process();
 

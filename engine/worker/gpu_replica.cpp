@@ -1,5 +1,4 @@
 #include <mailgrad/engine/worker/gpu_replica.hpp>
-
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -7,169 +6,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
-#include <span>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
 namespace {
 
-std::size_t input_bytes(const value& v) { return v.dims().size() * byte_size(v.type().type); }
-
 std::shared_ptr<cuda::step_record> pinned_record() {
   const auto owner = std::make_shared<cuda::pinned_block>(sizeof(cuda::step_record));
   return {owner, &owner->as<cuda::step_record>().front()};
 }
-
-} // namespace
-
-gpu_program::gpu_program(const model_function& build, const model_request& request,
-                         const parameter_layout& layout, cuda::gpu_queue& place, std::size_t sets,
-                         bool rows_there)
-    : queue_(place), rows_there_(rows_there), model_(
-                                                  build, request, layout,
-                                                  [&](graph& g, const model_outputs& outputs) {
-                                                    list_ = loss_and_gradients(g, outputs, layout, request);
-                                                    return list_.fetches;
-                                                  },
-                                                  place),
-      reads_(model_.model(), model_.code(), model_.sources(), layout),
-      covered_(coverage_of(layout, list_.dense_variables())), inputs_(sets) {
-  std::size_t bytes = 0;
-  for (const auto& input : model_.sources().inputs()) bytes += aligned(input_bytes(input.what));
-  for (input_set& s : inputs_) s = {cuda::pinned_block(bytes), queue_.allocate(bytes), pinned_record()};
-  place_rows();
-  zeroed_ = queue_.record();
-}
-
-/// Places what each gradient of a table fetches, and binds it.
-void gpu_program::place_rows() {
-  std::size_t bytes = 0;
-  const auto place = [&](std::size_t count) { return std::exchange(bytes, bytes + aligned(count * 4)); };
-  for (const sparse_fetch& f : list_.sparse) {
-    const std::size_t values = place(f.count * f.width);
-    places_.push_back({values, f.rows || rows_there_ ? place(f.count) : 0});
-  }
-  if (bytes == 0) return;
-  rows_ = queue_.allocate(bytes);
-  std::byte* const first = rows_.on<std::byte>(queue_.where()).data();
-  for (std::size_t i = 0; i < list_.sparse.size(); ++i) {
-    const sparse_fetch& f = list_.sparse[i];
-    model_.code().bind_fetch(f.values, first + places_[i].values);
-    if (f.rows) model_.code().bind_fetch(*f.rows, first + places_[i].rows);
-  }
-}
-
-void gpu_program::prepare(gradient& out) const {
-  if (rows_there_)
-    prepare_on_gpu(out);
-  else
-    prepare_on_host(out);
-}
-
-/// Memory that is too small stays with the gradient, since the GPU would be waited for to free it.
-void gpu_program::prepare_on_gpu(gradient& out) const {
-  if (out.rows_on_gpu.bytes() < rows_.bytes()) {
-    if (out.rows_on_gpu.bytes() > 0) out.held.push_back(std::make_shared<memory>(std::move(out.rows_on_gpu)));
-    out.rows_on_gpu = queue_.allocate(rows_.bytes());
-  }
-  out.sparse_on_gpu.resize(list_.sparse.size());
-  if (rows_.bytes() == 0) return;
-  const std::byte* const first = std::as_const(out.rows_on_gpu).on<std::byte>(queue_.where()).data();
-  for (std::size_t i = 0; i < list_.sparse.size(); ++i) {
-    const sparse_fetch& f = list_.sparse[i];
-    out.sparse_on_gpu[i] = {f.variable,
-                            f.width,
-                            {reinterpret_cast<const std::int32_t*>(first + places_[i].rows), f.count},
-                            {reinterpret_cast<const float*>(first + places_[i].values), f.count * f.width}};
-  }
-}
-
-void gpu_program::prepare_on_host(gradient& out) const {
-  if (out.sparse_memory.empty()) out.sparse_memory.resize(1);
-  block& memory = out.sparse_memory.front();
-  if (memory.bytes() < rows_.bytes()) memory = cuda::pinned_memory(rows_.bytes());
-  out.sparse.resize(list_.sparse.size());
-  for (std::size_t i = 0; i < list_.sparse.size(); ++i) {
-    const sparse_fetch& f = list_.sparse[i];
-    const rows_place& at = places_[i];
-    const auto rows = f.rows
-                          ? std::span(reinterpret_cast<const std::int32_t*>(memory.data() + at.rows), f.count)
-                          : f.rows_in_batch->of(*out.source).values<std::int32_t>();
-    out.sparse[i] = {f.variable,
-                     f.width,
-                     rows,
-                     {reinterpret_cast<const float*>(memory.data() + at.values), f.count * f.width}};
-  }
-}
-
-void gpu_program::fetch_rows(std::size_t set, gradient& out) const {
-  if (rows_.bytes() == 0) return;
-  void* const s = std::get<cuda_stream>(queue_.where()).stream;
-  const std::byte* const from = rows_.on<std::byte>(queue_.where()).data();
-  if (!rows_there_) return cuda::runtime::copy(s, out.sparse_memory.front().data(), from, rows_.bytes());
-  std::byte* const to = out.rows_on_gpu.on<std::byte>(queue_.where()).data();
-  cuda::runtime::copy(s, to, from, rows_.bytes());
-  for (std::size_t i = 0; i < list_.sparse.size(); ++i)
-    if (const auto& part = list_.sparse[i].rows_in_batch)
-      cuda::runtime::copy(s, to + places_[i].rows, part_on_gpu(set, *part, *out.source),
-                          list_.sparse[i].count * sizeof(std::int32_t));
-}
-
-const std::byte* gpu_program::part_on_gpu(std::size_t set, const batch_part& part, const batch& of) const {
-  const std::byte* there = address_of(set);
-  for (const auto& input : model_.sources().inputs()) {
-    if (&input.part.of(of) == &part.of(of)) break;
-    there += aligned(input_bytes(input.what));
-  }
-  return there;
-}
-
-void gpu_program::bind(const float* weights, float* loss, const parameter_layout& layout) {
-  for (const auto& v : model_.sources().variables())
-    model_.code().bind(v.what, weights + layout.variables()[v.index].offset);
-  model_.code().bind_fetch(training_fetches::loss, loss);
-}
-
-void gpu_program::stage(std::size_t set, const batch& inputs) {
-  std::byte* to = inputs_[set].staged.as<std::byte>().data();
-  for (const auto& input : model_.sources().inputs()) {
-    std::memcpy(to, input.in(inputs), input_bytes(input.what));
-    to += aligned(input_bytes(input.what));
-  }
-}
-
-void gpu_program::send(std::size_t set) {
-  const cuda::pinned_block& from = inputs_[set].staged;
-  cuda::runtime::copy(std::get<cuda_stream>(queue_.where()).stream, address_of(set),
-                      from.as<std::byte>().data(), from.bytes());
-}
-
-device_event gpu_program::send_beside(std::size_t set, cuda::copy_stream& beside) {
-  beside.wait_for(std::exchange(zeroed_, {}));
-  const cuda::pinned_block& from = inputs_[set].staged;
-  return beside.copy(address_of(set), from.as<std::byte>().data(), from.bytes());
-}
-
-cuda::kept_graphs::key gpu_program::use(std::size_t set, float* gradient) {
-  const std::byte* on_gpu = address_of(set);
-  for (const auto& input : model_.sources().inputs()) {
-    model_.code().bind(input.what, on_gpu);
-    on_gpu += aligned(input_bytes(input.what));
-  }
-  for (const dense_fetch& f : list_.dense) model_.code().bind_fetch(f.index, gradient + f.offset);
-  return {this, address_of(set), gradient};
-}
-
-// What a replica on a GPU does with the weights that it is given: it brings those of the host to pinned
-// memory, and all that a step reads to where its kernels read.
-// What a replica on a GPU does with gradients: it makes them where the shards read them, fetches what the
-// host reads, and measures those that the host does not have.
-
-namespace {
 
 std::uint32_t gpu_of(const model_request& request) {
   const device d = request.devices.at(0);
@@ -181,6 +27,174 @@ std::uint32_t gpu_of(const model_request& request) {
 constexpr const char* of_loss = "the loss of a worker and the norm of its gradient";
 
 } // namespace
+
+/// A model for one batch size, compiled for a queue of a GPU. It has several sets of inputs, each side by
+/// side in pinned memory and on the GPU, with the record of the step that reads it: meanwhile the next batch
+/// goes to another. Rows of gradients of tables lie side by side, too.
+/// Errors   compile: as bound_model; device_error for lack of memory.
+class gpu_program {
+public:
+  /// `place` is a queue of the request's first device, and outlives the program. `rows_there`: on the GPU.
+  gpu_program(const model_function& build, const model_request& request, const parameter_layout& layout,
+              cuda::gpu_queue& place, std::size_t sets, bool rows_there = false)
+      : queue_(place), rows_there_(rows_there), model_(
+                                                    build, request, layout,
+                                                    [&](graph& g, const model_outputs& outputs) {
+                                                      list_ = loss_and_gradients(g, outputs, layout, request);
+                                                      return list_.fetches;
+                                                    },
+                                                    place),
+        reads_(model_.model(), model_.code(), model_.sources(), layout),
+        covered_(coverage_of(layout, list_.dense_variables())), inputs_(sets) {
+    const std::size_t bytes = model_.sources().lay_side_by_side([](const auto&, std::size_t) {});
+    for (input_set& s : inputs_) s = {cuda::pinned_block(bytes), queue_.allocate(bytes), pinned_record()};
+    place_rows();
+    zeroed_ = queue_.record();
+  }
+
+  /// The record that a step with this set writes, which others may hold as well.
+  const std::shared_ptr<cuda::step_record>& record_of(std::size_t set) const { return inputs_[set].record; }
+  void bind(const float* weights, float* loss, const parameter_layout& layout) {
+    for (const auto& v : model_.sources().variables())
+      model_.code().bind(v.what, weights + layout.variables()[v.index].offset);
+    model_.code().bind_fetch(training_fetches::loss, loss);
+  }
+  /// Writes a batch to the pinned memory of a set, of which no copy is under way.
+  /// Errors  graph_error for a batch of other samples.
+  void stage(std::size_t set, const batch& inputs) {
+    model_.sources().stage(inputs, inputs_[set].staged.as<std::byte>().data());
+  }
+  void send(std::size_t set) {
+    const cuda::pinned_block& from = inputs_[set].staged;
+    cuda::runtime::copy(std::get<cuda_stream>(queue_.where()).stream, address_of(set),
+                        from.as<std::byte>().data(), from.bytes());
+  }
+  /// Queues it beside the queue, when no step reads this set. Returns an event that passes when it is done.
+  device_event send_beside(std::size_t set, cuda::copy_stream& beside) {
+    beside.wait_for(std::exchange(zeroed_, {}));
+    const cuda::pinned_block& from = inputs_[set].staged;
+    return beside.copy(address_of(set), from.as<std::byte>().data(), from.bytes());
+  }
+  /// Lets runs read this set and write float32[dense_size] to `gradient`. Returns which memory they use.
+  cuda::kept_graphs::key use(std::size_t set, float* gradient) {
+    model_.sources().bind_staged(model_.code(), address_of(set));
+    for (const dense_fetch& f : list_.dense) model_.code().bind_fetch(f.index, gradient + f.offset);
+    return {this, address_of(set), gradient};
+  }
+  const weight_reads& reads() const noexcept { return reads_; }
+  /// Where numbers of a batch lie on the GPU once it has come to this set.
+  const std::int32_t* numbers_on_gpu(std::size_t set, const batch_part& part, const batch& of) const {
+    return reinterpret_cast<const std::int32_t*>(part_on_gpu(set, part, of));
+  }
+
+  bool has_rows() const noexcept { return !list_.sparse.empty(); }
+  /// Gives a gradient of `out.source` memory for the rows of this program's tables.
+  void prepare(gradient& out) const { rows_there_ ? prepare_on_gpu(out) : prepare_on_host(out); }
+  /// Queues the copy of these rows to the gradient, behind a step with this set.
+  void fetch_rows(std::size_t set, gradient& out) const {
+    if (rows_.bytes() == 0) return;
+    void* const s = std::get<cuda_stream>(queue_.where()).stream;
+    const std::byte* const from = rows_.on<std::byte>(queue_.where()).data();
+    if (!rows_there_) return cuda::runtime::copy(s, out.sparse_memory.front().data(), from, rows_.bytes());
+    std::byte* const to = out.rows_on_gpu.on<std::byte>(queue_.where()).data();
+    cuda::runtime::copy(s, to, from, rows_.bytes());
+    for (std::size_t i = 0; i < list_.sparse.size(); ++i)
+      if (const auto& part = list_.sparse[i].rows_in_batch)
+        cuda::runtime::copy(s, to + places_[i].rows, part_on_gpu(set, *part, *out.source),
+                            list_.sparse[i].count * sizeof(std::int32_t));
+  }
+
+  program& code() { return model_.code(); }
+  const std::shared_ptr<const coverage>& covered() const { return covered_; }
+
+private:
+  struct input_set {
+    cuda::pinned_block staged;
+    memory on_gpu;
+    std::shared_ptr<cuda::step_record> record; ///< in pinned memory
+  };
+
+  /// Where the rows of one table lie, in bytes; and their numbers, unless the batch has these on the host.
+  struct rows_place {
+    std::size_t values, rows;
+  };
+
+  /// Places what each gradient of a table fetches, and binds it.
+  void place_rows() {
+    std::size_t bytes = 0;
+    const auto place = [&](std::size_t count) { return std::exchange(bytes, bytes + aligned(count * 4)); };
+    for (const sparse_fetch& f : list_.sparse) {
+      const std::size_t values = place(f.count * f.width);
+      places_.push_back({values, f.rows || rows_there_ ? place(f.count) : 0});
+    }
+    if (bytes == 0) return;
+    rows_ = queue_.allocate(bytes);
+    std::byte* const first = rows_.on<std::byte>(queue_.where()).data();
+    for (std::size_t i = 0; i < list_.sparse.size(); ++i) {
+      const sparse_fetch& f = list_.sparse[i];
+      model_.code().bind_fetch(f.values, first + places_[i].values);
+      if (f.rows) model_.code().bind_fetch(*f.rows, first + places_[i].rows);
+    }
+  }
+  void prepare_on_host(gradient& out) const {
+    if (out.sparse_memory.empty()) out.sparse_memory.resize(1);
+    block& memory = out.sparse_memory.front();
+    if (memory.bytes() < rows_.bytes()) memory = cuda::pinned_memory(rows_.bytes());
+    out.sparse.resize(list_.sparse.size());
+    for (std::size_t i = 0; i < list_.sparse.size(); ++i) {
+      const sparse_fetch& f = list_.sparse[i];
+      const rows_place& at = places_[i];
+      const auto rows =
+          f.rows ? std::span(reinterpret_cast<const std::int32_t*>(memory.data() + at.rows), f.count)
+                 : f.rows_in_batch->of(*out.source).values<std::int32_t>();
+      out.sparse[i] = {f.variable,
+                       f.width,
+                       rows,
+                       {reinterpret_cast<const float*>(memory.data() + at.values), f.count * f.width}};
+    }
+  }
+  /// Memory that is too small stays with the gradient, since the GPU would be waited for to free it.
+  void prepare_on_gpu(gradient& out) const {
+    if (out.rows_on_gpu.bytes() < rows_.bytes()) {
+      if (out.rows_on_gpu.bytes() > 0)
+        out.held.push_back(std::make_shared<memory>(std::move(out.rows_on_gpu)));
+      out.rows_on_gpu = queue_.allocate(rows_.bytes());
+    }
+    out.sparse_on_gpu.resize(list_.sparse.size());
+    if (rows_.bytes() == 0) return;
+    const std::byte* const first = std::as_const(out.rows_on_gpu).on<std::byte>(queue_.where()).data();
+    for (std::size_t i = 0; i < list_.sparse.size(); ++i) {
+      const sparse_fetch& f = list_.sparse[i];
+      out.sparse_on_gpu[i] = {f.variable,
+                              f.width,
+                              {reinterpret_cast<const std::int32_t*>(first + places_[i].rows), f.count},
+                              {reinterpret_cast<const float*>(first + places_[i].values), f.count * f.width}};
+    }
+  }
+  const std::byte* part_on_gpu(std::size_t set, const batch_part& part, const batch& of) const {
+    std::size_t place = 0;
+    model_.sources().lay_side_by_side([&](const auto& input, std::size_t at) {
+      if (&input.part.of(of) == &part.of(of)) place = at;
+    });
+    return address_of(set) + place;
+  }
+  std::byte* address_of(std::size_t set) { return inputs_[set].on_gpu.on<std::byte>(queue_.where()).data(); }
+  const std::byte* address_of(std::size_t set) const {
+    return inputs_[set].on_gpu.on<std::byte>(queue_.where()).data();
+  }
+
+  cuda::gpu_queue& queue_;
+  bool rows_there_;
+  training_fetches list_;
+  bound_model model_;
+  weight_reads reads_;
+  std::shared_ptr<const coverage> covered_; ///< by the gradients that are fetched
+  std::vector<input_set> inputs_;
+  std::vector<rows_place> places_; ///< of each gradient of a table
+  memory rows_;                    ///< of all of them, on the GPU
+  /// Of the sets' memory on the GPU, until a copy beside the queue has been told to wait for it.
+  device_event zeroed_;
+};
 
 gpu_replica::gpu_replica(model_function build, model_request request,
                          std::shared_ptr<const parameter_layout> layout, std::shared_ptr<event_watch> watch,
@@ -208,19 +222,8 @@ gpu_replica::~gpu_replica() {
   try {
     queue_.finish(); // before the memory goes that both streams still read and write
     beside_.finish();
-  } catch (const device_error&) {
-    // The GPU is lost, and nothing of it runs any more.
+  } catch (const device_error&) { // nothing of a GPU that is lost runs any more
   }
-}
-
-void gpu_replica::on_end(std::function<void()> notice) {
-  const std::lock_guard held(ending_->mutex);
-  ending_->tell = std::move(notice);
-}
-
-void gpu_replica::prepare(std::size_t samples) {
-  cuda::runtime::make_current(place_.index);
-  program_for(samples);
 }
 
 gpu_program& gpu_replica::program_for(std::size_t samples) {
@@ -241,8 +244,7 @@ gpu_program& gpu_replica::program_for(std::size_t samples) {
   return *known;
 }
 
-/// A set that neither a step under way reads nor the batch lies in that was foreseen. The last copy to it is
-/// over: either a step has ended that read it, or it was of a batch that another one has replaced.
+/// A set that neither a step under way reads nor the batch lies in that was foreseen.
 std::size_t gpu_replica::free_set(const gpu_program& p) const {
   std::size_t set = 0;
   const auto taken = [&](const auto& by) { return by.code == &p && by.set == set; };
@@ -322,7 +324,7 @@ void gpu_replica::queue_step() {
   const cuda_stream& s = queue_stream();
   queued_step& step = queued_.back();
   float* const gradient = place_for_gradient();
-  wait_for_weights();
+  for (const given_weights& w : shards_) queue_.wait_for(w.on_gpu.ready());
   if (foreseen_ && foreseen_->inputs == step.inputs) {
     queue_.wait_for(foreseen_->copied);
     foreseen_.reset();
@@ -363,12 +365,6 @@ void gpu_replica::abandon() noexcept {
   queued_.pop_back();
 }
 
-/// Lets go of the weights, and keeps the room that they took.
-void gpu_replica::forget(queued_step& step) {
-  step.weights.clear();
-  spare_ = std::move(step.weights);
-}
-
 float gpu_replica::end_step() {
   queued_step ended = std::move(queued_.front());
   queued_.erase(queued_.begin());
@@ -389,19 +385,6 @@ float gpu_replica::end_step() {
 std::string gpu_replica::waits_for() const {
   return fmt::format("the end of a step on {}", to_string(place_));
 }
-
-namespace {
-
-/// Calls `use` for each part of `ranges` that lies in `within`.
-template <class Use>
-void for_each_part(std::span<const shard_range> ranges, const shard_range& within, Use use) {
-  for (const shard_range& r : ranges) {
-    const shard_range part{std::max(r.begin, within.begin), std::min(r.end, within.end)};
-    if (part.begin < part.end) use(part);
-  }
-}
-
-} // namespace
 
 void gpu_replica::require_shard(std::uint32_t shard, bool values) const {
   if (shard >= shards_.size() || !values)
@@ -433,12 +416,6 @@ void gpu_replica::use_weights(std::uint32_t shard, const snapshot& values) {
   shards_[shard].staged = true;
 }
 
-void gpu_replica::stage_dense(std::uint32_t shard) {
-  const shard_range range = layout_->shard(shard);
-  const std::size_t end = std::min(range.end, std::max(range.begin, layout_->dense_size()));
-  std::copy_n(shards_[shard].values, end - range.begin, staged_.as<float>().data() + range.begin);
-}
-
 /// What the step reads of the shard's tables, which only its batch tells.
 void gpu_replica::stage_tables(std::uint32_t shard, const queued_step& step) {
   const shard_range range = layout_->shard(shard);
@@ -456,8 +433,7 @@ void gpu_replica::stage_tables(std::uint32_t shard, const queued_step& step) {
   copy_rows(host_stream{}, copies_);
 }
 
-/// Copies the weights that may have changed since they were given: those that are no snapshot, to which under
-/// hogwild other workers write meanwhile. And copies tables.
+/// Copies tables, and weights that may have changed since they were given, as others write under hogwild.
 void gpu_replica::stage_other_weights(const queued_step& step) {
   std::optional<racing_read> others_write;
   if (racing()) others_write.emplace();
@@ -470,14 +446,13 @@ void gpu_replica::stage_other_weights(const queued_step& step) {
   }
 }
 
-void gpu_replica::wait_for_weights() {
-  for (const given_weights& w : shards_) queue_.wait_for(w.on_gpu.ready());
-}
-
-/// They go to the same memory in each step, so that its graph reads the same addresses. The GPU itself reads
-/// the rows of pinned memory that it copies.
+/// They go to the same memory in each step, so that its graph reads the same addresses.
 void gpu_replica::send_weights() {
-  const weight_reads& reads = queued_.back().code->reads();
+  const queued_step& step = queued_.back();
+  const weight_reads& reads = step.code->reads();
+  const auto numbers = [&step](const batch_part& part) {
+    return step.code->numbers_on_gpu(step.set, part, *step.inputs);
+  };
   const stream& s = queue_.where();
   float* const there = weights_.on<float>(s).data();
   const float* const staged = all_near_ ? nullptr : staged_.as<float>().data();
@@ -493,20 +468,9 @@ void gpu_replica::send_weights() {
     if (any_near_)
       for_each_part(reads.whole(), range,
                     [&](const shard_range& part) { send(part, from + (part.begin - range.begin)); });
-    reads.list_copies(
-        i, from, there, [this](const batch_part& part) { return numbers_of_step(part); }, copies_);
+    reads.list_copies(i, from, there, numbers, copies_);
   }
   copy_rows(s, copies_);
-}
-
-const std::int32_t* gpu_replica::numbers_of_step(const batch_part& part) const {
-  const queued_step& step = queued_.back();
-  return step.code->numbers_on_gpu(step.set, part, *step.inputs);
-}
-
-std::shared_ptr<gradient> gpu_replica::make_gradient() const {
-  cuda::runtime::make_current(place_.index); // pinned memory would else wake the first GPU
-  return naming_memory("a gradient of a worker", [this] { return new_gradient(); });
 }
 
 std::shared_ptr<gradient> gpu_replica::new_gradient() const {
@@ -537,12 +501,6 @@ void gpu_replica::fetch_gradient(const float* from) {
   }
 }
 
-float* gpu_replica::place_for_gradient() {
-  gradient& out = *queued_.back().out;
-  memory& there = !any_near_ ? gradient_ : all_near_ ? out.dense : out.on_gpu;
-  return there.on<float>(queue_.where()).data();
-}
-
 /// Queues what cosine_to() makes of the step's gradient and the one that it is compared with.
 void gpu_replica::multiply(const float* fresh) {
   const stream& s = queue_.where();
@@ -557,20 +515,6 @@ void gpu_replica::multiply(const float* fresh) {
   inner_product(s, a, a, found + 1);
   inner_product(s, b, b, found + 2);
   cuda::runtime::copy(queue_stream().stream, products_->seen.as<double>().data(), found, 3 * sizeof(double));
-}
-
-void gpu_replica::compare_with(std::shared_ptr<const gradient> stale) {
-  if (any_near_) compared_ = std::move(stale);
-}
-
-std::optional<double> gpu_replica::cosine_to(const gradient& stale, const gradient& fresh) const {
-  if (!any_near_) return cosine(stale, fresh);
-  const std::span<const double> found = products_->seen.as<double>();
-  return cosine(found[0], found[1], found[2]);
-}
-
-double gpu_replica::squared_norm(const gradient& g) const {
-  return any_near_ ? squared_norm_ : mailgrad::squared_norm(g);
 }
 
 } // namespace mailgrad

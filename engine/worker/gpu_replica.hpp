@@ -1,7 +1,5 @@
 #pragma once
 
-#include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/weight_reads.hpp>
 #include <mailgrad/engine/worker/event_watch.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
@@ -12,110 +10,16 @@
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/small_floats.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <functional>
-#include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
 #include <variant>
-#include <vector>
 
 namespace mailgrad {
 
-/// A model for one batch size, compiled for a queue of a GPU. It has several sets of inputs, each with the
-/// same bytes side by side in pinned memory and on the GPU: while a step reads one set, the batch of the
-/// next step goes to another. Each set has the record of the step that reads it. The rows of its gradients of
-/// tables lie side by side on the GPU, too.
-///
-/// Errors   compile: as bound_model; device_error for lack of memory.
-/// Threads  one caller at a time.
-class gpu_program {
-public:
-  /// `place` outlives the program, and is a queue of the first of the request's devices.
-  /// `rows_there`: gradients have the rows of tables on the GPU.
-  gpu_program(const model_function& build, const model_request& request, const parameter_layout& layout,
-              cuda::gpu_queue& place, std::size_t sets, bool rows_there = false);
-
-  std::size_t sets() const noexcept { return inputs_.size(); }
-  /// The record that a step with this set writes, which others may hold as well.
-  const std::shared_ptr<cuda::step_record>& record_of(std::size_t set) const { return inputs_[set].record; }
-
-  /// Binds what every step of this program uses.
-  void bind(const float* weights, float* loss, const parameter_layout& layout);
-
-  /// Writes a batch to the pinned memory of a set, of which no copy is under way.
-  ///
-  /// Errors  graph_error for a batch of other samples.
-  void stage(std::size_t set, const batch& inputs);
-  /// Queues the copy of a set to the GPU on the queue.
-  void send(std::size_t set);
-  /// Queues it beside the queue, when no step reads this set. Returns an event that passes when it is done.
-  device_event send_beside(std::size_t set, cuda::copy_stream& beside);
-  /// Lets the runs from now on read this set, and write the dense gradient, float32[dense_size], to
-  /// `gradient`.
-  /// Returns what says which memory they use.
-  cuda::kept_graphs::key use(std::size_t set, float* gradient);
-
-  /// What a step reads of the weights.
-  const weight_reads& reads() const noexcept { return reads_; }
-  /// Where numbers of a batch lie on the GPU once it has come to this set.
-  const std::int32_t* numbers_on_gpu(std::size_t set, const batch_part& part, const batch& of) const {
-    return reinterpret_cast<const std::int32_t*>(part_on_gpu(set, part, of));
-  }
-
-  /// Whether the model has tables.
-  bool has_rows() const noexcept { return !list_.sparse.empty(); }
-  /// Gives a gradient of `out.source` memory for the rows of this program's tables.
-  void prepare(gradient& out) const;
-  /// Queues the copy of these rows to the gradient, behind a step with this set.
-  void fetch_rows(std::size_t set, gradient& out) const;
-
-  program& code() { return model_.code(); }
-  const std::shared_ptr<const coverage>& covered() const { return covered_; }
-
-private:
-  struct input_set {
-    cuda::pinned_block staged;
-    memory on_gpu;
-    std::shared_ptr<cuda::step_record> record; ///< in pinned memory
-  };
-
-  /// Where the rows of one table lie, in bytes: values and row numbers, unless the batch has these on the
-  /// host.
-  struct rows_place {
-    std::size_t values, rows;
-  };
-
-  void place_rows();
-  void prepare_on_host(gradient& out) const;
-  void prepare_on_gpu(gradient& out) const;
-  const std::byte* part_on_gpu(std::size_t set, const batch_part& part, const batch& of) const;
-  std::byte* address_of(std::size_t set) { return inputs_[set].on_gpu.on<std::byte>(queue_.where()).data(); }
-  const std::byte* address_of(std::size_t set) const {
-    return inputs_[set].on_gpu.on<std::byte>(queue_.where()).data();
-  }
-
-  cuda::gpu_queue& queue_;
-  bool rows_there_;
-  training_fetches list_;
-  bound_model model_;
-  weight_reads reads_;
-  std::shared_ptr<const coverage> covered_; ///< by the gradients that are fetched
-  std::vector<input_set> inputs_;
-  std::vector<rows_place> places_; ///< of each gradient of a table
-  memory rows_;                    ///< of all of them, on the GPU
-  device_event
-      zeroed_; ///< of the sets' memory on the GPU, until a copy beside the queue has been told to wait for it
-};
+class gpu_program;
 
 /// A model on a queue of a GPU. A step copies weights and batch to the GPU, runs the model's kernels there
-/// and copies the gradient back; all of it is queued when begin_step() returns, and nothing waits for it. The
-/// watch tells when it has ended. A batch that was foreseen is copied by a stream beside the queue, under the
-/// step before, and the queue waits for that copy on the GPU.
+/// and copies the gradient back; begin_step() queues all of it, and the watch tells when it has ended. A
+/// batch that was foreseen is copied by a stream beside the queue, under the step before.
 ///
 ///     owner's thread  weights, batch k -> pinned memory | queue   foresee: batch k+1 -> pinned memory   end_step
 ///     queue                              copies, kernels of step k, copy back, record  |
@@ -130,16 +34,13 @@ private:
 /// pushed as soon as the step has begun. So the next step may be begun as well, which the queue then runs
 /// without a pause. The replica holds what a step reads and writes until the step has ended.
 ///
-/// If some shards are on the GPU and others are not, each gets its weights and its part of the gradient as
-/// if all were there. Such a gradient is pushed when its step has ended.
+/// Where only some shards are on the GPU, a gradient is pushed when its step has ended.
 ///
 /// Each size of batch takes a program and memory of the GPU: in prepare(), or else in the first step with a
 /// batch of that size, which waits for it. Other steps take none. foresee() does nothing for a batch of such
 /// a size, since the owner could not take the end of the step under way meanwhile. It also does nothing while
 /// the batch that was foreseen before, and that another replaces, is still being copied.
-/// Errors   device_error: no such GPU, or its memory does not suffice. begin_step: graph_error for a model
-///          with an operation that a GPU does not compute.
-/// Threads  one caller at a time.
+/// Errors   device_error: no such GPU, or too little memory. begin_step: graph_error: no kernel there.
 class gpu_replica final : public step_runner {
 public:
   /// `request.batch` is ignored, and the queue is on the first of `request.devices`. `graphs` is how many
@@ -149,29 +50,41 @@ public:
               std::shared_ptr<event_watch> watch, const weight_places& weights = weight_place::host,
               product_precision products = product_precision::float32,
               std::size_t graphs = cuda::kept_graphs::most_kept, std::size_t run_ahead = 1);
-  /// Waits for the steps and the copy that are under way.
-  ~gpu_replica() override;
-
+  ~gpu_replica() override; ///< waits for the steps and the copy that are under way
   /// Takes all that steps of so many samples need, so that a lack of memory is known before the run begins.
-  void prepare(std::size_t samples);
-
+  void prepare(std::size_t samples) {
+    cuda::runtime::make_current(place_.index);
+    program_for(samples);
+  }
   /// Gradients lie in pinned memory, or on the GPU if the shards do.
-  std::shared_ptr<gradient> make_gradient() const override;
-  void on_end(std::function<void()> notice) override;
+  std::shared_ptr<gradient> make_gradient() const override {
+    cuda::runtime::make_current(place_.index); // pinned memory would else wake the first GPU
+    return naming_memory("a gradient of a worker", [this] { return new_gradient(); });
+  }
+  void on_end(std::function<void()> notice) override {
+    const std::lock_guard held(ending_->mutex);
+    ending_->tell = std::move(notice);
+  }
   /// Those of the host are copied to pinned memory, if no step is under way and nobody else writes to them.
-  /// As a rule the worker still waits for other shards.
   void use_weights(std::uint32_t shard, const snapshot& values) override;
   void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) override;
 
   void use_norms() override { norms_ = true; }
-  double squared_norm(const gradient& g) const override;
-  void compare_with(std::shared_ptr<const gradient> stale) override;
-  std::optional<double> cosine_to(const gradient& stale, const gradient& fresh) const override;
+  double squared_norm(const gradient& g) const override {
+    return any_near_ ? squared_norm_ : mailgrad::squared_norm(g);
+  }
+  void compare_with(std::shared_ptr<const gradient> stale) override {
+    if (any_near_) compared_ = std::move(stale);
+  }
+  std::optional<double> cosine_to(const gradient& stale, const gradient& fresh) const override {
+    if (!any_near_) return cosine(stale, fresh);
+    const std::span<const double> found = products_->seen.as<double>();
+    return cosine(found[0], found[1], found[2]);
+  }
 
   std::size_t most_under_way() const noexcept override { return most_under_way_; }
   bool copies_ahead() const noexcept override { return true; }
   void foresee(std::shared_ptr<const batch> next, std::function<void()> copied) override;
-  /// Always `under_way`.
   step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
   float end_step() override;
   std::optional<device_span> span() const override { return span_; }
@@ -185,7 +98,6 @@ private:
     std::function<void()> tell;
     std::exception_ptr failure; ///< why no step will end any more; null: none has failed
   };
-  /// The weights of a shard.
   struct given_weights {
     const float* values = nullptr; ///< on the host
     bool staged = false;           ///< the dense ones of these are in pinned memory
@@ -200,7 +112,6 @@ private:
     std::vector<snapshot> weights;              ///< that lie on the GPU
     std::shared_ptr<const gradient> compared{}; ///< with the gradient of this step; or null
   };
-  /// The inner products of a stale gradient and a fresh one.
   struct inner_products {
     memory on_gpu; ///< float64[3]
     cuda::pinned_block seen;
@@ -218,20 +129,30 @@ private:
   gpu_program& program_for(std::size_t samples);
   queued_step place(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out);
   std::size_t free_set(const gpu_program& p) const;
-  void stage_dense(std::uint32_t shard);
+  void stage_dense(std::uint32_t shard) {
+    const shard_range range = layout_->shard(shard);
+    const std::size_t end = std::min(range.end, std::max(range.begin, layout_->dense_size()));
+    std::copy_n(shards_[shard].values, end - range.begin, staged_.as<float>().data() + range.begin);
+  }
   void stage_tables(std::uint32_t shard, const queued_step& step);
   void stage_other_weights(const queued_step& step);
   void require_shard(std::uint32_t shard, bool values) const;
   void queue_step();
   void fetch_gradient(const float* from);
-  void wait_for_weights();
   void send_weights();
-  const std::int32_t* numbers_of_step(const batch_part& part) const;
-  float* place_for_gradient();
+  float* place_for_gradient() {
+    gradient& out = *queued_.back().out;
+    memory& there = !any_near_ ? gradient_ : all_near_ ? out.dense : out.on_gpu;
+    return there.on<float>(queue_.where()).data();
+  }
   void note_end(const float* gradient);
   void multiply(const float* fresh);
   void abandon() noexcept;
-  void forget(queued_step& step);
+  /// Lets go of the weights, and keeps the room that they took.
+  void forget(queued_step& step) {
+    step.weights.clear();
+    spare_ = std::move(step.weights);
+  }
 
   model_function build_;
   model_request request_;

@@ -1,14 +1,9 @@
 #include <mailgrad/engine/worker/gpu_stage.hpp>
-
-#include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
-#include <algorithm>
 #include <cstring>
-#include <optional>
-#include <stdexcept>
 
 namespace mailgrad {
 
@@ -17,13 +12,8 @@ namespace {
 /// Calls `use` for each shard with the part of `ranges` that lies in it.
 template <class Use>
 void for_each_piece(const parameter_layout& layout, std::span<const shard_range> ranges, Use use) {
-  for (std::uint32_t s = 0; s < layout.shard_count(); ++s) {
-    const shard_range whole = layout.shard(s);
-    for (const shard_range& r : ranges) {
-      const shard_range piece{std::max(r.begin, whole.begin), std::min(r.end, whole.end)};
-      if (piece.begin < piece.end) use(s, piece);
-    }
-  }
+  for (std::uint32_t s = 0; s < layout.shard_count(); ++s)
+    for_each_part(ranges, layout.shard(s), [&](const shard_range& piece) { use(s, piece); });
 }
 
 constexpr const char* between_devices = "values between the devices of a worker";
@@ -55,8 +45,6 @@ gpu_stage::gpu_stage(device where, std::shared_ptr<const parameter_layout> layou
     gradient_ = naming_memory("the gradient of a stage",
                               [this] { return queue_->allocate(layout_->dense_size() * sizeof(float)); });
 }
-
-gpu_stage::~gpu_stage() { finish(); }
 
 void gpu_stage::make_room_for(std::size_t runs) {
   if (records_.bytes() >= runs * sizeof(cuda::step_record)) return;
@@ -146,12 +134,6 @@ void gpu_stage::hand_on(value_set& made, bool elsewhere) {
   made.ready = queue_->record();
 }
 
-void gpu_stage::end(const stage_program& code, stage_sum& sum) {
-  if (all_near_) return;
-  fetch_dense(code, sum);
-  fetch_rows(sum);
-}
-
 /// What shards that are not on the GPU read of the gradient.
 void gpu_stage::fetch_dense(const stage_program& code, stage_sum& sum) {
   float* const to = sum.into->dense.on_host<float>().data();
@@ -203,14 +185,6 @@ void gpu_stage::abandon() noexcept {
   held_.clear();
 }
 
-void gpu_stage::finish() noexcept {
-  try {
-    queue_->finish();
-  } catch (const std::exception&) {
-    // The GPU is lost, and nothing of it runs any more.
-  }
-}
-
 const void* gpu_stage::part_of(const micro_batch& m, const tensor& part) {
   const std::byte*& known = parts_[{m.place, &part}];
   if (known) return known;
@@ -222,10 +196,6 @@ const void* gpu_stage::part_of(const micro_batch& m, const tensor& part) {
   return known = to;
 }
 
-const float* gpu_stage::weights_of(std::size_t variable) const {
-  return weights_.on<float>(queue_->where()).data() + layout_->variables()[variable].offset;
-}
-
 void gpu_stage::bring_rows(const micro_batch& m, const weight_reads& reads) {
   float* const there = weights_.on<float>(queue_->where()).data();
   const auto numbers = [&](const batch_part& part) {
@@ -235,11 +205,6 @@ void gpu_stage::bring_rows(const micro_batch& m, const weight_reads& reads) {
   for (std::uint32_t s = 0; s < given_.size(); ++s)
     if (near_[s]) reads.list_copies(s, given_[s].on_gpu.on(queue_->where()).data(), there, numbers, copies_);
   copy_rows(queue_->where(), copies_);
-}
-
-float* gpu_stage::dense_of(const stage_sum& sum) {
-  memory& there = !any_near_ ? gradient_ : all_near_ ? sum.into->dense : sum.into->on_gpu;
-  return there.on<float>(queue_->where()).data();
 }
 
 /// Shards on the GPU read the rows after the step.

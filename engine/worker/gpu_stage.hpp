@@ -1,33 +1,21 @@
 #pragma once
 
-#include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/worker/stage_program.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/kernels/cuda/stream_status.hpp>
 #include <mailgrad/tensor/small_floats.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <span>
-#include <utility>
-#include <vector>
-
 namespace mailgrad {
 
 /// What a stage on a queue of a GPU has besides its programs: the queue, and for the step under way the
-/// weights that it reads, the parts of the micro-batches, the values that came from elsewhere, and what each
-/// run of a part has found.
+/// weights, the parts of micro-batches, values from elsewhere, and what each run has found.
 ///
 ///     begin -> for each part: bring, stage_program::run, ran, hand_on -> end -> (an event passes) -> take
 ///
-/// Nothing waits for the GPU. The weights of shards on the same GPU are copied there, and only those that
-/// the stage reads, of tables the rows that a micro-batch names when it comes; its part of the gradient then
-/// goes to where these shards read it. Other weights come by way of pinned memory, tables whole, and this
-/// gradient goes back that way.
-///
+/// Nothing waits for the GPU. The weights of shards on the same GPU are copied there, and only those that the
+/// stage reads, of tables the rows that a micro-batch names when it comes; its part of the gradient then goes
+/// to where these shards read it. Others come and go by way of pinned memory, tables whole.
 /// Errors  device_error. abandon() ends a step that could not be queued whole.
 /// Threads one caller at a time, each on any thread.
 class gpu_stage final : public stage_place {
@@ -35,44 +23,44 @@ public:
   /// `weights` is where the shards of `layout` are.
   gpu_stage(device where, std::shared_ptr<const parameter_layout> layout, const weight_places& weights,
             product_precision products);
-  /// Waits for what is queued.
-  ~gpu_stage() override;
+  ~gpu_stage() override { finish(); }
 
   const std::shared_ptr<cuda::gpu_queue>& at() const noexcept { return queue_; }
-
-  /// Begins a step of so many runs of parts, and queues what all of them read. Everything in `weights` and
-  /// the gradient of `sum` stays until the step has ended.
+  /// Begins a step of so many runs of parts, and queues what all read. What is given stays until its end.
   void begin(std::span<const weight_view> weights, bool racing, const stage_program& code, std::size_t runs,
              stage_sum& sum);
-  /// The values where kernels of this queue read them, which wait until they are there. Those of another
-  /// place lie on the host, and are copied.
+  /// The values where kernels of this queue read them, which wait for them; copied from another place.
   const value_set* bring(const std::shared_ptr<const value_set>& values);
   /// Notes the end of part `i`, which was queued last.
   void ran(const stage_program& code, std::size_t i, float share);
   /// Gives values of this stage their event. With `elsewhere` they also come to the host.
   void hand_on(value_set& made, bool elsewhere);
-  /// Queues what is to be done behind all runs.
-  void end(const stage_program& code, stage_sum& sum);
+  void end(const stage_program& code, stage_sum& sum) {
+    if (all_near_) return;
+    fetch_dense(code, sum);
+    fetch_rows(sum);
+  }
 
-  /// When a run was computed, by the GPU's clock.
   struct run_span {
     instant begin{0};
     instant end{0};
   };
-  /// Takes what the runs of the step have found, in their order, when all that end() has queued is done. Adds
-  /// the losses to `sum`.
-  ///
+  /// Takes what the runs have found, in their order, when all of the step is done. Adds the losses to `sum`.
   /// Errors  std::out_of_range: what the first kernel found wrong that found something.
   std::vector<run_span> take(stage_sum& sum);
-  /// Waits for what was queued of a step that failed, and forgets it.
-  void abandon() noexcept;
+  void abandon() noexcept; ///< waits for what was queued of a step that failed, and forgets it
   /// Waits for what is queued, before the memory goes that it reads.
-  void finish() noexcept;
+  void finish() noexcept { finish_for_good(*queue_); }
 
   const void* part_of(const micro_batch& m, const tensor& part) override;
-  const float* weights_of(std::size_t variable) const override;
+  const float* weights_of(std::size_t variable) const override {
+    return weights_.on<float>(queue_->where()).data() + layout_->variables()[variable].offset;
+  }
   void bring_rows(const micro_batch& m, const weight_reads& reads) override;
-  float* dense_of(const stage_sum& sum) override;
+  float* dense_of(const stage_sum& sum) override {
+    memory& there = !any_near_ ? gradient_ : all_near_ ? sum.into->dense : sum.into->on_gpu;
+    return there.on<float>(queue_->where()).data();
+  }
   std::byte* room_for_rows(std::size_t bytes, stage_sum& sum) override;
   std::span<const std::int32_t> rows_of(const micro_batch& m, const tensor& part, stage_sum& sum) override;
 

@@ -1,15 +1,11 @@
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
-
 #include <mailgrad/tensor/error.hpp>
-
-#include <algorithm>
 
 namespace mailgrad {
 
 namespace {
 
-/// Floats that are loaded, updated and stored at a time. A smaller tile loses fewer updates of other workers,
-/// which fall between load and store; a larger tile runs faster.
+/// Floats updated at a time. A smaller tile loses fewer updates of others; a larger one runs faster.
 constexpr std::size_t tile = 1024;
 
 } // namespace
@@ -34,31 +30,8 @@ hogwild_writer::hogwild_writer(const parameter_layout& layout, std::shared_ptr<h
       optimizer_(make_optimizer(options, layout.size(), *at_)), dense_size_(layout.dense_size()),
       order_(at_) {
   for (std::size_t s = 0; s < layout.shard_count(); ++s) ranges_.push_back(layout.shard(s));
-  find_pieces(layout);
-}
-
-void hogwild_writer::find_pieces(const parameter_layout& layout) {
-  for (std::size_t v = 0; v < layout.variables().size(); ++v) {
-    const placed_variable& variable = layout.variables()[v];
-    if (!variable.sparse) continue;
-    const std::size_t width = variable.dims.size() / variable.dims[0];
-    for (const variable_piece& p : layout.pieces(v))
-      pieces_.push_back({v,
-                         width,
-                         static_cast<std::uint32_t>(p.shard),
-                         {p.offset_in_shard, p.offset_in_shard + p.length},
-                         variable.offset + p.offset_in_variable,
-                         static_cast<std::int32_t>(p.offset_in_variable / width),
-                         static_cast<std::int32_t>((p.offset_in_variable + p.length) / width)});
-  }
-}
-
-hogwild_writer::~hogwild_writer() {
-  try {
-    at_->finish(); // before the memory goes that the queue still reads and writes
-  } catch (const device_error&) {
-    // The GPU is lost, and nothing of it runs any more.
-  }
+  for (std::size_t v = 0; v < layout.variables().size(); ++v)
+    std::ranges::copy(pieces_of_table(layout, v), std::back_inserter(pieces_));
 }
 
 /// On a GPU the queue also waits for shards that have just laid their weights into the block.
@@ -72,7 +45,15 @@ const float* hogwild_writer::begin_step() {
 
 std::uint64_t hogwild_writer::write(std::shared_ptr<const gradient> g, float scale) {
   if (!block_) return write(*g, scale);
-  queue_update(std::move(g), scale, next_update());
+  // Each kernel reads and writes its part of the block in place, while kernels of other queues do so.
+  const update_number step = next_update();
+  while (!taken_.empty() && taken_.front().first.passed()) taken_.pop_front();
+  at_->wait_for(g->ready);
+  queue_dense(*g, scale, step);
+  queue_rows(*g, scale, step);
+  const device_event done = at_->record();
+  block_->note_written(worker_, done);
+  taken_.emplace_back(done, std::move(g));
   ++updates_;
   return store_->advance() - version_read_;
 }
@@ -89,20 +70,6 @@ std::uint64_t hogwild_writer::write(const gradient& g, float scale) {
   return store_->advance() - version_read_;
 }
 
-void hogwild_writer::keep(archive& a) {
-  a.version(1);
-  a.field("updates", updates_);
-  optimizer_->keep(a, *at_);
-}
-
-/// Counts only finished updates, so two updates that are made at once may have the same number.
-update_number hogwild_writer::next_update() const noexcept {
-  update_number next;
-  next.of_weights = store_->updates() + 1;
-  next.of_state = updates_ + 1;
-  return next;
-}
-
 void hogwild_writer::write_dense(const gradient& g, float scale, update_number step) {
   std::array<float, tile> values;
   const float* gradients = g.dense.on_host<float>().data();
@@ -116,17 +83,6 @@ void hogwild_writer::write_dense(const gradient& g, float scale, update_number s
       store_->store(first, window);
     }
   }
-}
-
-/// Each kernel reads and writes its part of the block in place, while kernels of other queues do so.
-void hogwild_writer::queue_update(std::shared_ptr<const gradient> g, float scale, update_number step) {
-  while (!taken_.empty() && taken_.front().first.passed()) taken_.pop_front();
-  at_->wait_for(g->ready);
-  queue_dense(*g, scale, step);
-  queue_rows(*g, scale, step);
-  const device_event done = at_->record();
-  block_->note_written(worker_, done);
-  taken_.emplace_back(done, std::move(g));
 }
 
 void hogwild_writer::queue_dense(const gradient& g, float scale, update_number step) {
@@ -150,13 +106,8 @@ void hogwild_writer::queue_rows(const gradient& g, float scale, update_number st
     for (const gpu_rows& part : g.sparse_on_gpu)
       if (part.variable == p.variable) named.push_back({part.rows, part.values.data(), scale});
     if (named.empty()) continue;
-    sparse_update work;
-    work.weights = block_->of(p.shard).values->on<float>(s).subspan(p.in_shard.begin, p.in_shard.size());
-    work.width = p.width;
-    work.step = step;
-    work.first = p.offset;
-    work.row_begin = p.row_begin;
-    work.row_end = p.row_end;
+    const std::span<float> weights = block_->of(p.shard).values->on<float>(s).subspan(p.in_shard, p.size());
+    sparse_update work{weights, p.width, {}, {}, 1, step, p.in_model, p.row_begin, p.row_end};
     work.gradients = named;
     work.scratch = order_.of(row_update_bytes(device_kind::cuda, named));
     optimizer_->update_rows(s, work);

@@ -2,31 +2,21 @@
 
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/shard/gpu_block.hpp>
-#include <mailgrad/files/archive.hpp>
-#include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
-#include <mailgrad/tensor/memory.hpp>
 
-#include <cstdint>
 #include <deque>
-#include <memory>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
-/// Applies the gradients of one replica under `hogwild`. The replica reads the shared block in place, and the
-/// writer writes each update straight into it.
+/// Writes the updates of one replica under `hogwild` straight into the shared block, which the replica reads.
 ///
 /// Schedules count all updates of the weights: those that shards made before, and those of all replicas. A
 /// rule with state (momentum, Adam) keeps one state for each replica, and its bias correction counts the
-/// updates of that replica. If only one replica writes, its weights are those that a shard would make from
-/// the same gradients, bit for bit.
+/// updates of that replica. A single replica makes the weights that a shard would make, bit for bit.
 ///
 /// On a GPU the block is there, and each writer has a queue of its own for its updates. The store counts them
 /// when they are queued. The replica's next step waits for the updates of this writer alone.
-///
 /// Source  Niu, Recht, Re & Wright, "Hogwild!", NIPS 2011, arXiv:1106.5730.
 /// Threads one caller at a time; any number of writers share one store.
 class hogwild_writer {
@@ -39,33 +29,27 @@ public:
                  std::shared_ptr<device_queue> at);
   hogwild_writer(const hogwild_writer&) = delete;
   hogwild_writer& operator=(const hogwild_writer&) = delete;
-  /// Waits for the updates that are queued.
-  ~hogwild_writer();
+  ~hogwild_writer() { finish_for_good(*at_); } ///< waits for the updates that are queued
 
   bool is_on_gpu() const noexcept { return block_ != nullptr; }
   /// The weights of one shard on the GPU, for a step that begin_step() has begun.
   snapshot racing_weights(std::uint32_t shard) const { return snapshot(block_->of(shard).values, reads_); }
-
-  /// Notes the version that the next gradient is computed from, and returns the block to read; null if that
-  /// is on a GPU.
+  /// Notes the version that the next gradient is computed from. Returns the block to read; null on a GPU.
   const float* begin_step();
-
-  /// The name of the update rule.
-  std::string_view rule() const noexcept { return optimizer_->name(); }
-
-  /// The version noted by the last begin_step().
+  std::string_view rule() const noexcept { return optimizer_->name(); } ///< the name of the update rule
   std::uint64_t version_read() const noexcept { return version_read_; }
-
   /// Makes one update from `g` times `scale`. Returns how many updates other workers made since begin_step().
   std::uint64_t write(const gradient& g, float scale);
   /// The same, on the host or on a GPU. There it holds `g` until the update has run.
   std::uint64_t write(std::shared_ptr<const gradient> g, float scale);
 
-  /// Writes or reads the state of the rule, between two updates. The block is not part of it. What lies on a
-  /// GPU has come when an event has passed that the writer's queue recorded after this call.
-  ///
+  /// Writes or reads the state of the rule, without the block. A GPU's has come when the next event passes.
   /// Errors  archive_error.
-  void keep(archive& a);
+  void keep(archive& a) {
+    a.version(1);
+    a.field("updates", updates_);
+    optimizer_->keep(a, *at_);
+  }
 
 private:
   struct table {
@@ -76,23 +60,15 @@ private:
     std::vector<float> copy; ///< memory for the whole table; only the rows of the present step are valid
   };
 
-  /// The part of a table that lies in one shard's piece of a block on a GPU.
-  struct table_piece {
-    std::size_t variable;
-    std::size_t width;
-    std::uint32_t shard;
-    shard_range in_shard; ///< floats
-    std::size_t offset;   ///< of its first float in the model
-    std::int32_t row_begin;
-    std::int32_t row_end;
-  };
-
-  update_number next_update() const noexcept;
+  /// Counts only finished updates, so two updates that are made at once may have the same number.
+  update_number next_update() const noexcept {
+    update_number next(updates_ + 1);
+    next.of_weights = store_->updates() + 1;
+    return next;
+  }
   void write_dense(const gradient& g, float scale, update_number step);
-  void queue_update(std::shared_ptr<const gradient> g, float scale, update_number step);
   void queue_dense(const gradient& g, float scale, update_number step);
   void queue_rows(const gradient& g, float scale, update_number step);
-  void find_pieces(const parameter_layout& layout);
   void write_rows(table& t, update_number step);
 
   std::shared_ptr<hogwild_store> store_;

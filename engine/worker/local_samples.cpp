@@ -2,20 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <exception>
 #include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
 local_samples::local_samples(std::string name_or_path, parsed_limit limit)
     : name_(std::move(name_or_path)), limit_(limit) {}
-
-local_samples::local_samples(std::string name, std::shared_ptr<const dataset> made)
-    : name_(std::move(name)), made_(std::move(made)) {
-  if (!made_) throw std::invalid_argument("local_samples: there are no samples");
-}
 
 local_samples::answer local_samples::find(const data_terms& wanted) {
   const std::lock_guard lock(mutex_);
@@ -41,13 +34,6 @@ local_samples::answer local_samples::look_for(const data_terms& wanted) {
                                  "{}",
                                  name_, wanted.name, wanted.sha256, e.what())};
   }
-}
-
-/// Only what is trained on stays in memory.
-std::shared_ptr<const dataset> local_samples::opened_as(const data_terms& wanted) const {
-  open_options options = wanted.source ? wanted.source->options : open_options{};
-  options.limit = limit_;
-  return std::make_shared<const dataset>(std::move(open_data(name_, options).train));
 }
 
 local_batches::local_batches(std::shared_ptr<const dataset> samples, std::size_t batch, std::size_t nonzeros)

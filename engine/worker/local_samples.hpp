@@ -6,27 +6,23 @@
 #include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <mutex>
-#include <span>
-#include <string>
 
 namespace mailgrad {
 
 /// Samples of this machine, which a run of another process may be training on as well. Then its workers here
 /// need no batches from there. They are held in memory once, for all workers of this process.
-///
-/// Guarantees  what find() gives has the digest that it was asked for, so a batch of it is that of the run,
-///             bit for bit.
+/// Guarantees  what find() gives has the digest asked for, so batches are those of the run, bit for bit.
 /// Threads     any. The first who asks opens the data, and others wait for it.
 class local_samples {
 public:
   /// Will open these data as the run has opened its own. Nothing is read before a run is known.
   explicit local_samples(std::string name_or_path, parsed_limit limit = {});
   /// Has samples that the program has made. `name` stands in messages.
-  local_samples(std::string name, std::shared_ptr<const dataset> made);
+  local_samples(std::string name, std::shared_ptr<const dataset> made)
+      : name_(std::move(name)), made_(std::move(made)) {
+    if (!made_) throw std::invalid_argument("local_samples: there are no samples");
+  }
 
   /// Samples of this machine, or why they are not those of the run.
   struct answer {
@@ -38,7 +34,12 @@ public:
 
 private:
   answer look_for(const data_terms& wanted);
-  std::shared_ptr<const dataset> opened_as(const data_terms& wanted) const;
+  /// Only what is trained on stays in memory.
+  std::shared_ptr<const dataset> opened_as(const data_terms& wanted) const {
+    open_options options = wanted.source ? wanted.source->options : open_options{};
+    options.limit = limit_;
+    return std::make_shared<const dataset>(std::move(open_data(name_, options).train));
+  }
 
   const std::string name_;
   const parsed_limit limit_;
@@ -50,22 +51,16 @@ private:
 };
 
 /// The mini-batches of a worker that has the samples itself and is told which of them to take.
-///
 /// Guarantees  a batch has the bytes that the feeder of the run would have sent.
 /// Threads     one caller at a time; users may release batches on any thread.
 class local_batches {
 public:
-  /// `batch` is the most samples of a batch, and `nonzeros` the room for entries of a sparse set, both as the
-  /// run has them.
-  ///
+  /// `batch` is the most samples of a batch, and `nonzeros` the room for entries of a sparse set.
   /// Errors  std::invalid_argument without samples.
   local_batches(std::shared_ptr<const dataset> samples, std::size_t batch, std::size_t nonzeros);
 
-  /// Cuts a batch. The numbers of its samples come from another process, so they are checked before a byte is
-  /// copied.
-  ///
-  /// Errors  std::invalid_argument in one line: no samples, more than a batch has, one that is not in the
-  ///         set, or rows of more entries than there is room for.
+  /// Cuts a batch. Its numbers come from another process, so they are checked first.
+  /// Errors  std::invalid_argument: no samples, too many, one that is none, or rows of too many entries.
   std::shared_ptr<const batch> cut(std::uint64_t number, std::uint64_t epoch,
                                    std::span<const std::uint32_t> samples);
 

@@ -1,6 +1,5 @@
-#include <mailgrad/engine/worker/local_steps.hpp>
-
 #include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/engine/worker/local_steps.hpp>
 #include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
@@ -8,9 +7,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <utility>
 
 namespace mailgrad {
 
@@ -28,26 +25,6 @@ local_steps::local_steps(std::shared_ptr<const parameter_layout> layout, const l
         return made;
       }) {}
 
-local_steps::~local_steps() {
-  if (!at_) return; // its state has moved
-  try {
-    at_->finish(); // before the memory goes that the queue still reads and writes
-  } catch (const device_error&) {
-    // The GPU is lost, and nothing of it runs any more.
-  }
-}
-
-std::span<float> local_steps::own(const shard_range& range) {
-  return own_->on<float>(at_->where()).subspan(range.begin, range.size());
-}
-
-/// Marks the end of what is queued, which reads `read`.
-void local_steps::queued(std::shared_ptr<const void> read) {
-  while (!retired_.empty() && retired_.front().until.passed()) retired_.pop_front();
-  written_ = at_->record();
-  if (read && !written_.passed()) retired_.push_back({written_, std::move(read)});
-}
-
 void local_steps::receive(std::uint32_t shard, snapshot values, const snapshot& met) {
   const stream& s = at_->where();
   const std::span<float> mine = own(layout_->shard(shard));
@@ -64,10 +41,6 @@ void local_steps::receive(std::uint32_t shard, snapshot values, const snapshot& 
   read_[shard] = std::move(values);
 }
 
-void local_steps::start_anew() noexcept {
-  for (auto& read : read_) read.reset();
-}
-
 void local_steps::step(std::shared_ptr<const gradient> g, float scale) {
   ++steps_;
   at_->wait_for(g->ready);
@@ -81,15 +54,6 @@ void local_steps::step(std::shared_ptr<const gradient> g, float scale) {
   covered_ = g->covered;
   ++taken_;
   queued(std::move(g));
-}
-
-void local_steps::hold(std::shared_ptr<const gradient> g, float scale) {
-  held_ = std::move(g);
-  held_scale_ = scale;
-}
-
-void local_steps::go_on() {
-  if (auto due = std::exchange(held_, nullptr)) step(std::move(due), held_scale_);
 }
 
 std::shared_ptr<const gradient> local_steps::difference() {

@@ -1,10 +1,5 @@
 #include <mailgrad/engine/worker/replica.hpp>
-
 #include <mailgrad/kernels/gemm.hpp>
-#include <mailgrad/tensor/hogwild_store.hpp>
-
-#include <optional>
-#include <utility>
 
 namespace mailgrad {
 
@@ -66,10 +61,6 @@ replica::replica(model_function build, model_request request, std::shared_ptr<co
 
 replica::~replica() = default;
 
-std::shared_ptr<gradient> replica::make_gradient() const {
-  return mailgrad::make_gradient(*layout_, blocks_);
-}
-
 replica::training_program& replica::program_for(const batch& inputs) {
   auto& known = programs_[inputs.size];
   if (!known) {
@@ -78,14 +69,6 @@ replica::training_program& replica::program_for(const batch& inputs) {
     known = std::make_unique<training_program>(build_, request, *layout_);
   }
   return *known;
-}
-
-/// weight_addresses copies a variable that is cut between shards. Under hogwild other workers write to it
-/// meanwhile.
-void replica::use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void>) {
-  std::optional<racing_read> others_write;
-  if (racing()) others_write.emplace();
-  use_weights(shard, values);
 }
 
 step_state replica::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {

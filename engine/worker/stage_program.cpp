@@ -3,7 +3,6 @@
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <algorithm>
 #include <ranges>
 #include <tuple>
 
@@ -31,12 +30,29 @@ gradient_rows copied(std::span<const stage_rows> lists, row_memory& memory) {
   return {lists.front().variable, width, rows, values};
 }
 
-} // namespace
-
-std::byte* row_memory::take(std::size_t bytes) {
-  host_queue here;
-  return take(bytes, here);
+device_queue& queue_of_stages_on_host() {
+  static host_queue host; // it has no state
+  return host;
 }
+
+/// Everything where the host has it.
+class place_on_host final : public stage_place {
+public:
+  explicit place_on_host(const weight_addresses& weights) : weights_(weights) {}
+
+  const void* part_of(const micro_batch&, const tensor& part) override { return part.data(); }
+  const float* weights_of(std::size_t variable) const override { return weights_.of(variable); }
+  float* dense_of(const stage_sum& sum) override { return sum.into->dense.on_host<float>().data(); }
+  std::byte* room_for_rows(std::size_t bytes, stage_sum& sum) override { return sum.memory->take(bytes); }
+  std::span<const std::int32_t> rows_of(const micro_batch&, const tensor& part, stage_sum&) override {
+    return part.values<std::int32_t>();
+  }
+
+private:
+  const weight_addresses& weights_;
+};
+
+} // namespace
 
 std::byte* row_memory::take(std::size_t bytes, device_queue& at) {
   if (used == blocks.size()) blocks.emplace_back();
@@ -69,44 +85,6 @@ std::vector<gradient_rows> joined(std::vector<stage_rows> lists, row_memory& mem
   }
   return all;
 }
-
-namespace {
-
-device_queue& queue_of_stages_on_host() {
-  static host_queue host; // it has no state
-  return host;
-}
-
-/// Everything where the host has it.
-class place_on_host final : public stage_place {
-public:
-  explicit place_on_host(const weight_addresses& weights) : weights_(weights) {}
-
-  const void* part_of(const micro_batch&, const tensor& part) override { return part.data(); }
-  const float* weights_of(std::size_t variable) const override { return weights_.of(variable); }
-  float* dense_of(const stage_sum& sum) override { return sum.into->dense.on_host<float>().data(); }
-  std::byte* room_for_rows(std::size_t bytes, stage_sum& sum) override { return sum.memory->take(bytes); }
-  std::span<const std::int32_t> rows_of(const micro_batch&, const tensor& part, stage_sum&) override {
-    return part.values<std::int32_t>();
-  }
-
-private:
-  const weight_addresses& weights_;
-};
-
-/// Sorts ranges, and joins those that touch.
-std::vector<shard_range> merged(std::vector<shard_range> ranges) {
-  std::ranges::sort(ranges, {}, &shard_range::begin);
-  std::vector<shard_range> all;
-  for (const shard_range& r : ranges)
-    if (all.empty() || all.back().end < r.begin)
-      all.push_back(r);
-    else
-      all.back().end = std::max(all.back().end, r.end);
-  return all;
-}
-
-} // namespace
 
 std::vector<wanted_value> wanted_values(const training_fetches& fetches) {
   std::vector<wanted_value> wanted;
@@ -264,9 +242,8 @@ void stage_program::find_ranges(const parameter_layout& layout) {
       ranges.push_back({placed.offset, placed.offset + placed.dims.size()});
     }
   }
-  delivered_ranges_ = merged(std::move(delivered_ranges_));
-  weights_read_ = merged(std::move(weights_read_));
-  tables_read_ = merged(std::move(tables_read_));
+  for (auto* const ranges : {&delivered_ranges_, &weights_read_, &tables_read_})
+    *ranges = joined(std::move(*ranges));
 }
 
 stage_program::part stage_program::described(std::size_t number) const {
@@ -310,11 +287,6 @@ std::unique_ptr<stage_program::compiled_part> stage_program::compiled(std::size_
 
 stage_program::~stage_program() = default;
 
-std::size_t stage_program::readers_of(std::size_t segment) const {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      parts_, [&](const part& p) { return std::ranges::find(p.reads, segment) != p.reads.end(); }));
-}
-
 std::shared_ptr<value_set> stage_program::make_values(std::size_t i) const {
   auto made = std::make_shared<value_set>();
   made->where = where_;
@@ -354,16 +326,6 @@ stage_schedule::stage_schedule(std::vector<std::vector<part>> parts, std::size_t
       ++left_;
     }
 }
-
-void stage_schedule::arrive(std::size_t micro_batch, std::size_t segment) {
-  arrived_.at(micro_batch).push_back(segment);
-}
-
-void stage_schedule::credit(std::size_t segment, std::size_t reader) { --owed_.at({segment, reader}); }
-
-std::optional<stage_schedule::turn> stage_schedule::next() const { return first(true); }
-
-bool stage_schedule::waits_for_credit() const { return !first(true) && first(false); }
 
 std::optional<stage_schedule::turn> stage_schedule::first(bool with_credit) const {
   for (const line& l : lines_ | std::views::values) {

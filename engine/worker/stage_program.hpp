@@ -1,22 +1,11 @@
 #pragma once
 
-#include <mailgrad/engine/model/bound_model.hpp>
-#include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/weight_reads.hpp>
 #include <mailgrad/graph/placement/partition.hpp>
 #include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/memory.hpp>
 #include <mailgrad/tensor/tensor.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -25,9 +14,11 @@ struct row_memory {
   std::vector<memory> blocks;
   std::size_t used = 0;         ///< blocks that this step has taken
   std::vector<memory> outgrown; ///< of a GPU, which would be waited for to free it
-
   /// On the host.
-  std::byte* take(std::size_t bytes);
+  std::byte* take(std::size_t bytes) {
+    host_queue here;
+    return take(bytes, here);
+  }
   /// For kernels of this queue, which is the same or of the same device in each call.
   std::byte* take(std::size_t bytes, device_queue& at);
 };
@@ -48,16 +39,14 @@ void sort_lists(std::vector<stage_rows>& lists);
 
 /// Joins the lists of each table into one, because a rule with state must see every repeat of a row at once.
 ///
-/// The order is that of sort_lists(). The only list of a table is used in place; several are copied to
-/// `memory`.
+/// The order is that of sort_lists(). Several lists of a table are copied to `memory`.
 std::vector<gradient_rows> joined(std::vector<stage_rows> lists, row_memory& memory);
 
 namespace cuda {
 struct fault_word; // kernels/cuda/stream_status.hpp
 }
 
-/// The values that a segment computed of one micro-batch for other segments, in the order of
-/// segment::exports.
+/// The values that a segment computed of one micro-batch for others, in the order of segment::exports.
 struct value_set {
   std::vector<memory> values;
   std::vector<memory> on_host{}; ///< the same, if they lie on a GPU and a reader is not there
@@ -80,7 +69,6 @@ struct stage_sum {
 
 class stage_place;
 
-/// One micro-batch of a step.
 struct micro_batch {
   std::shared_ptr<const batch> samples;
   float share = 1;          ///< its fraction of the step's samples
@@ -91,13 +79,10 @@ struct micro_batch {
 
 /// The part of a model that one of its devices computes, compiled for one size of micro-batch.
 ///
-/// Every stage builds the whole graph and compiles only its own segments. The graphs of all stages are the
-/// same, so the stages agree on the numbers of the segments and the order of their values.
+/// Every stage builds the same graph, so that all agree on its segments, and compiles only its own ones.
 /// Errors  graph_error from the model function.
-/// Threads one caller at a time.
 class stage_program {
 public:
-  /// A segment of this device.
   struct part {
     std::size_t number;             ///< in the order of all segments
     std::vector<std::size_t> reads; ///< the segments whose values it needs
@@ -121,31 +106,25 @@ public:
   ~stage_program();
 
   std::span<const part> parts() const noexcept { return parts_; }
-  /// What the dense gradient of the whole model covers.
   const std::shared_ptr<const coverage>& covered() const noexcept { return covered_; }
   /// What the further addends of this device cover; nothing without `sums_apart`.
   const std::shared_ptr<const coverage>& added() const noexcept { return added_; }
-  /// The number of parts of this device that need the values of `segment`.
-  std::size_t readers_of(std::size_t segment) const;
-  /// The dense gradients that this device delivers.
+  std::size_t readers_of(std::size_t segment) const {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        parts_, [&](const part& p) { return std::ranges::find(p.reads, segment) != p.reads.end(); }));
+  }
   const std::vector<delivery>& delivered() const noexcept { return delivered_; }
-  /// The same as ranges of the model's flat vector, ascending; the ranges of the weights that it may read
-  /// whole; and those of the tables that it reads by rows.
+  /// The same as ranges of the flat vector, ascending; of weights that it may read whole, and tables by rows.
   const std::vector<shard_range>& delivered_ranges() const noexcept { return delivered_ranges_; }
   const std::vector<shard_range>& weights_read() const noexcept { return weights_read_; }
   const std::vector<shard_range>& tables_read() const noexcept { return tables_read_; }
-  /// The device that computes `segment`.
   device maker_of(std::size_t segment) const { return segments_.at(segment).where; }
-
-  /// Makes memory for the values that part `i` computes for others.
   std::shared_ptr<value_set> make_values(std::size_t i) const;
-
   /// Computes part `i` from the values in `read`, which are in the order of part::reads. Values for other
   /// segments go to `made`; the part's gradients and loss are added to `sum`.
   void run(std::size_t i, const micro_batch& m, const weight_addresses& weights,
            std::span<const value_set* const> read, value_set& made, stage_sum& sum);
-  /// Computes it, or queues it on a GPU, with what `with` has on the device of the stage. On a GPU the loss
-  /// is added by whoever reads it there (loss_of()).
+  /// Computes it, or queues it on a GPU, with what `with` has there. On a GPU, loss_of() is not added.
   void run(std::size_t i, const micro_batch& m, stage_place& with, std::span<const value_set* const> read,
            value_set& made, stage_sum& sum);
   /// Where part `i` writes the loss of a micro-batch; null if it computes none.
@@ -175,22 +154,17 @@ private:
   std::vector<std::unique_ptr<compiled_part>> compiled_;
 };
 
-/// The fetches as values to deliver. The row numbers of a sparse gradient come from the segment that computes
-/// its rows.
+/// The fetches as values to deliver. The segment that computes rows also gives their numbers.
 std::vector<wanted_value> wanted_values(const training_fetches& fetches);
 
 /// Where the parts of a stage find what they read on its device, and where they write.
-///
-/// Threads one caller at a time.
 class stage_place {
 public:
   virtual ~stage_place() = default;
-
   /// A part of a micro-batch, for kernels of the stage.
   virtual const void* part_of(const micro_batch& m, const tensor& part) = 0;
   virtual const float* weights_of(std::size_t variable) const = 0;
-  /// Brings the rows of tables that a program reads for a micro-batch, where they do not lie at weights_of()
-  /// anyway.
+  /// Brings the rows of tables that a program reads for a micro-batch, unless they lie at weights_of().
   virtual void bring_rows([[maybe_unused]] const micro_batch& m, [[maybe_unused]] const weight_reads& reads) {
   }
   /// The dense gradient of the model, float32[parameter_layout::dense_size()].
@@ -203,11 +177,9 @@ public:
 
 /// Decides which part of which micro-batch a stage computes next. A plain class: the actor only moves values.
 ///
-/// A part may run under three conditions. The values it reads have arrived; it has run for all earlier
-/// micro-batches; and each stage that reads its values still gives credit for them. Of several such parts the
-/// one latest in the order of segments runs first. Backward thus goes before forward, which frees the values
-/// of a micro-batch early.
-///
+/// A part may run when the values it reads have arrived, it has run for all earlier micro-batches, and each
+/// stage that reads its values still gives credit for them. Of several such parts the one latest in the order
+/// of segments runs first: backward goes before forward, which frees values early.
 /// Source  Narayanan et al., PipeDream, SOSP 2019, section 3.2: one forward, one backward; Huang et al.,
 ///         GPipe, NeurIPS 2019: all micro-batches of a step read one version of the weights.
 /// Never   waits for ever, if `credits` is at least 1. Take the earliest unfinished micro-batch and the first
@@ -215,13 +187,11 @@ public:
 ///         returned all credit for earlier micro-batches.
 class stage_schedule {
 public:
-  /// A part as the schedule sees it.
   struct part {
     std::size_t number;               ///< in the order of all segments
     std::vector<std::size_t> reads;   ///< the numbers of the segments whose values it needs
     std::vector<std::size_t> readers; ///< the other stages that read its values
   };
-  /// One run of a part.
   struct turn {
     std::size_t micro_batch;
     std::size_t part; ///< index among the parts of this micro-batch
@@ -229,24 +199,20 @@ public:
     friend bool operator==(const turn&, const turn&) = default;
   };
 
-  /// `parts` has the parts of each micro-batch, since micro-batches of different sizes are compiled apart.
-  /// `credits` is how many micro-batches a reader may be behind.
+  /// `parts` are those of each micro-batch. `credits` is how many micro-batches a reader may be behind.
   stage_schedule(std::vector<std::vector<part>> parts, std::size_t credits);
-
   /// Notes that the values of a segment have arrived, from another stage or from this one.
-  void arrive(std::size_t micro_batch, std::size_t segment);
+  void arrive(std::size_t micro_batch, std::size_t segment) { arrived_.at(micro_batch).push_back(segment); }
   /// Notes that a reader has used the values of a segment of one micro-batch.
-  void credit(std::size_t segment, std::size_t reader);
-
+  void credit(std::size_t segment, std::size_t reader) { --owed_.at({segment, reader}); }
   /// The part to run next, or none while all must wait.
-  std::optional<turn> next() const;
+  std::optional<turn> next() const { return first(true); }
   /// Notes that a part has run. It costs a credit of each of its readers.
   void ran(const turn& t);
 
   bool finished() const noexcept { return left_ == 0; }
-  /// Whether only missing credit holds the stage up, so that its readers are behind. Otherwise a stage
-  /// without a next() turn waits for values.
-  bool waits_for_credit() const;
+  /// Whether only missing credit holds the stage up. If not, one without a next() turn waits for values.
+  bool waits_for_credit() const { return !first(true) && first(false); }
 
 private:
   /// The turns of one part, in the order of micro-batches, in which they run.

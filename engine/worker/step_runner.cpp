@@ -1,8 +1,6 @@
 #include <mailgrad/engine/worker/step_runner.hpp>
-
 #include <mailgrad/kernels/vectors.hpp>
 
-#include <algorithm>
 #include <cmath>
 
 namespace mailgrad {
@@ -32,18 +30,6 @@ std::optional<double> cosine(double product, double squares_a, double squares_b)
   const double both = std::sqrt(squares_a * squares_b);
   if (!std::isfinite(both) || both == 0) return std::nullopt;
   return product / both;
-}
-
-void gradient_comparison::begin(step_number step, std::shared_ptr<const gradient> stale) {
-  forget();
-  step_ = step;
-  stale_ = std::move(stale);
-}
-
-void gradient_comparison::take(shard_index shard, step_number step, snapshot weights) {
-  if (!stale_ || step != step_ || weights_[shard.value]) return;
-  weights_[shard.value] = std::move(weights);
-  --missing_;
 }
 
 void gradient_comparison::forget() {

@@ -2,22 +2,12 @@
 
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/model/gradient.hpp>
-#include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/memory.hpp>
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
-/// Where a shard is for which a worker on a GPU computes gradients. Another GPU counts as the host, by way
-/// of which all goes.
+/// Where a shard is for which a worker on a GPU computes gradients. Another GPU counts as the host.
 enum class weight_place : std::uint8_t { host, same_gpu };
 
 /// Where all of them are: in one place, or each in its own.
@@ -29,7 +19,6 @@ public:
   bool on_gpu(std::uint32_t shard) const {
     return (shard < by_shard_.size() ? by_shard_[shard] : all_) == weight_place::same_gpu;
   }
-  /// The same for each of so many shards.
   std::vector<bool> on_gpu_by_shard(std::size_t shards) const {
     std::vector<bool> near(shards);
     for (std::uint32_t s = 0; s < shards; ++s) near[s] = on_gpu(s);
@@ -41,8 +30,7 @@ private:
   std::vector<weight_place> by_shard_;
 };
 
-/// The weights of a shard for one step of a worker that spans several devices: values on the host, which
-/// `owner` keeps alive, or a snapshot on the GPU of all these devices.
+/// The weights of a shard for a step on several devices: values on the host, or a snapshot on their GPU.
 struct weight_view {
   const float* values = nullptr;
   std::shared_ptr<const void> owner;
@@ -51,33 +39,33 @@ struct weight_view {
 
 /// The cosine of the angle between two gradients of the same mini-batch, over all their values.
 ///
-/// It is exactly 1 if they are the same. There is none if a gradient is zero or holds a value that is not
-/// finite, or if they list different rows of a table.
+/// Exactly 1 if they are the same; none if one is zero or not finite, or if they list different rows.
 std::optional<double> cosine(const gradient& a, const gradient& b);
 /// The same from the inner products of a with b, with itself, and of b with itself.
 std::optional<double> cosine(double product, double squares_a, double squares_b);
 
-/// Compares a pushed gradient with a fresh one of the same batch. It keeps the pushed gradient and collects
-/// the weights that each shard applied it to. The worker then computes the fresh gradient at these weights.
-///
-/// Threads one caller at a time.
+/// Compares a pushed gradient with a fresh one of its batch, at the weights to which each shard applied it.
 class gradient_comparison {
 public:
   explicit gradient_comparison(std::size_t shards) : weights_(shards) {}
-
   /// Begins a comparison; the one before is dropped if its weights never came.
-  void begin(step_number step, std::shared_ptr<const gradient> stale);
+  void begin(step_number step, std::shared_ptr<const gradient> stale) {
+    forget();
+    step_ = step;
+    stale_ = std::move(stale);
+  }
   /// Takes the weights that `shard` applied the gradient of `step` to. Those of another step are ignored.
-  void take(shard_index shard, step_number step, snapshot weights);
+  void take(shard_index shard, step_number step, snapshot weights) {
+    if (!stale_ || step != step_ || weights_[shard.value]) return;
+    weights_[shard.value] = std::move(weights);
+    --missing_;
+  }
   void forget();
-
   /// Whether a comparison has begun and the weights of all shards have come.
   bool ready() const noexcept { return stale_ && missing_ == 0; }
   const std::shared_ptr<const gradient>& stale() const noexcept { return stale_; }
   const snapshot& weights(shard_index shard) const { return weights_[shard.value]; }
-
-  /// The step whose gradient is compared.
-  step_number step() const noexcept { return step_; }
+  step_number step() const noexcept { return step_; } ///< the step whose gradient is compared
 
 private:
   step_number step_;
@@ -109,10 +97,7 @@ enum class step_state : std::uint8_t { finished, under_way };
 class step_runner {
 public:
   virtual ~step_runner() = default;
-
-  /// Makes a gradient with memory for a step to write to.
   virtual std::shared_ptr<gradient> make_gradient() const = 0;
-
   /// Sets the notice, before the first step. The runner calls it when a step that was under way has ended, or
   /// when the runner is broken and can compute no more steps. The notice may only send a message.
   virtual void on_end([[maybe_unused]] std::function<void()> notice) {}
@@ -121,7 +106,6 @@ public:
   /// shard, and while a step is under way. A runner that runs ahead holds those of its steps itself, each
   /// until its step has ended, so it needs a call for each shard before each step. A runner with a queue lets
   /// it wait for `values.ready()`; one that computes on the host needs weights whose event has passed.
-  ///
   /// Errors  device_error if it cannot reach them.
   virtual void use_weights(std::uint32_t shard, const snapshot& values) {
     use_host_weights(shard, values.on_host().data(), values.owner());
@@ -129,15 +113,12 @@ public:
   /// The same for weights that lie on the host, in memory of `owner`.
   virtual void use_host_weights(std::uint32_t shard, const float* values,
                                 std::shared_ptr<const void> owner) = 0;
-
   /// Sets whether other workers write to the weights during a step (hogwild).
   void use_racing_weights(bool racing) noexcept { racing_ = racing; }
-
   /// Asks for squared_norm() of each gradient from now on.
   virtual void use_norms() {}
   /// The square of the norm of `g`, which the last step computed, after end_step() and use_norms().
   virtual double squared_norm(const gradient& g) const { return mailgrad::squared_norm(g); }
-
   /// Tells the runner, before begin_step(), that the gradient of the next step will be compared with `stale`.
   virtual void compare_with([[maybe_unused]] std::shared_ptr<const gradient> stale) {}
   /// The cosine of the angle between both, after end_step(); none as cosine() has it.
@@ -145,62 +126,43 @@ public:
     return cosine(stale, fresh);
   }
 
-  /// How many steps may be under way at once. If more than one, gradients may be pushed before they are
-  /// there.
+  /// How many steps may be under way at once. If several, gradients may be pushed before they are there.
   virtual std::size_t most_under_way() const noexcept { return 1; }
-
-  /// Whether begin_step() computes the whole step before it returns.
   virtual bool computes_at_once() const noexcept { return false; }
-
-  /// Whether foresee() copies batches ahead.
-  virtual bool copies_ahead() const noexcept { return false; }
+  virtual bool copies_ahead() const noexcept { return false; } ///< whether foresee() copies batches ahead
 
   /// Tells the runner which batch the next step is likely to compute, while a step is under way or between
-  /// two. A runner may queue its copy to the device then. It calls `copied`, unless that is empty, once when
-  /// the copy has run, on any thread; the notice may only send a message, and is not called if nothing was
-  /// copied. The next step may still compute another batch. A runner may hold `next` until a step has begun
-  /// with it, or it was told of another one.
-  ///
+  /// two. A runner may queue its copy to the device then, and calls `copied`, unless that is empty, when it
+  /// has run, on any thread; the notice may only send a message. The next step may still compute another
+  /// batch. A runner may hold `next` until a step has begun with it, or it was told of another one.
   /// Errors  as begin_step() for that batch. A step under way still ends, and the owner begins no other.
   virtual void foresee([[maybe_unused]] std::shared_ptr<const batch> next,
                        [[maybe_unused]] std::function<void()> copied) {}
 
-  /// Computes the loss and the gradient of `inputs`; the gradient goes to `out`. The owner touches neither
-  /// `inputs` nor `out` until the step has ended.
-  ///
+  /// Computes the loss of `inputs`, and the gradient to `out`. The owner touches neither until its end.
   /// Errors  std::invalid_argument without a sample or a gradient; graph_error for a batch that the model
   ///         cannot be built for; device_error. No step is under way then.
   virtual step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) = 0;
-
-  /// Whether a step that has ended is still to be computed, by end_step(), so that skip_step() saves the
-  /// work.
+  /// Whether end_step() computes the step, so that skip_step() saves the work.
   virtual bool computes_at_end() const noexcept { return false; }
   /// Called in place of end_step(): nobody reads the gradient of the step.
   virtual void skip_step() {}
 
-  /// Takes the result of a step that has ended, which was begun before all others under way, and returns its
-  /// loss.
-  ///
+  /// Takes the result of a step that has ended, the oldest of those begun, and returns its loss.
   /// Errors  std::runtime_error, device_error: why the step failed, or why the runner is broken.
   virtual float end_step() = 0;
-
-  /// When the device computed the step that end_step() took last. None: the time from the call that began the
-  /// step to its end tells as much.
+  /// When the device computed the step that end_step() took last. None: its begin and end tell as much.
   virtual std::optional<device_span> span() const { return std::nullopt; }
-
   /// Tells the runner that no further step is wanted. If it returns `under_way`, the steps that were begun
   /// will still end, and the owner keeps the gradients and the weights until then.
   virtual step_state give_up() { return step_state::finished; }
-
   /// The reports of the stages of a model that spans devices; to be called after give_up().
   virtual std::vector<stage_report> stage_reports() { return {}; }
-
   /// What the end of the step waits for, in words for a report.
   virtual std::string waits_for() const { return "its device"; }
 
 protected:
   bool racing() const noexcept { return racing_; }
-
   /// What begin_step() requires of its arguments.
   static void require_step(const batch* inputs, const gradient* out) {
     if (!inputs || inputs->size == 0) throw std::invalid_argument("step: there is no batch to compute on");

@@ -1,6 +1,5 @@
 #include <mailgrad/engine/worker/step_timer.hpp>
 
-#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>

@@ -8,7 +8,6 @@
 namespace mailgrad {
 
 /// Calls a notice at a moment. No actor sleeps: one that idles asks for a notice, which sends it a message.
-///
 /// Threads any.
 class step_timer {
 public:
@@ -16,14 +15,11 @@ public:
   using notice = std::function<void()>;
 
   virtual ~step_timer() = default;
-
   /// Calls `tell` once, on any thread, as soon as the clock of the run shows `when`, also if that is past.
   virtual void at(instant when, notice tell) = 0;
 };
 
-/// A timer by the monotonic clock of this machine (machine_time). Its thread waits for all moments of this
-/// process.
-///
+/// A timer by machine_time, with a thread for all moments of this process.
 /// Errors  std::system_error: there can be no thread.
 std::shared_ptr<step_timer> timer_of_process();
 

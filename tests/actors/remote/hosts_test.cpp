@@ -1,8 +1,7 @@
 #include <mailgrad/actors/remote/member_handlers.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/remote/worker_host.hpp>
-#include <mailgrad/engine/plan/shard_terms.hpp>
-#include <mailgrad/engine/plan/worker_terms.hpp>
+#include <mailgrad/engine/plan/terms.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/tests/actors/only.hpp>
 #include <mailgrad/tests/actors/remote/layers_below_a_channel.hpp>

@@ -8,7 +8,6 @@
 #include <mailgrad/actors/run/planned_run.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/checkpoint/left_branch.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/files/digests.hpp>

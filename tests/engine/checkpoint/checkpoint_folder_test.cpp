@@ -1,7 +1,6 @@
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
-#include <mailgrad/engine/checkpoint/left_branch.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 #include <mailgrad/files/safetensors.hpp>
 #include <mailgrad/tests/support/refusal.hpp>

@@ -2,8 +2,7 @@
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
-#include <mailgrad/engine/plan/shard_terms.hpp>
-#include <mailgrad/engine/plan/worker_terms.hpp>
+#include <mailgrad/engine/plan/terms.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>

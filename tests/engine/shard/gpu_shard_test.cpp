@@ -1,7 +1,6 @@
 #include <mailgrad/engine/shard/gpu_block.hpp>
-#include <mailgrad/engine/shard/gradient_batch.hpp>
-#include <mailgrad/engine/shard/gradient_queue.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/engine/shard/waiting_gradients.hpp>
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>

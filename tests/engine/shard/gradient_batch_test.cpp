@@ -1,7 +1,5 @@
 #include <mailgrad/engine/shard/gpu_block.hpp>
-#include <mailgrad/engine/shard/gradient_batch.hpp>
-#include <mailgrad/engine/shard/gradient_queue.hpp>
-#include <mailgrad/engine/shard/gradient_table.hpp>
+#include <mailgrad/engine/shard/waiting_gradients.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>

@@ -1,4 +1,4 @@
-#include <mailgrad/engine/shard/hogwild_handover.hpp>
+#include <mailgrad/engine/shard/shard_core.hpp>
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/support/single_weight_rules.hpp>

@@ -1,5 +1,5 @@
 #include <mailgrad/engine/shard/shard_core.hpp>
-#include <mailgrad/engine/shard/shard_timeline.hpp>
+#include <mailgrad/engine/shard/update_maker.hpp>
 #include <mailgrad/engine/shard/worker_slots.hpp>
 #include <mailgrad/optim/policies/custom_policy.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>

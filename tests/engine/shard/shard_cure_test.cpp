@@ -1,4 +1,4 @@
-#include <mailgrad/engine/shard/shard_cure.hpp>
+#include <mailgrad/engine/shard/update_maker.hpp>
 #include <mailgrad/optim/clip.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>

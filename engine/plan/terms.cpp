@@ -1,16 +1,12 @@
-#include <mailgrad/engine/plan/shard_terms.hpp>
+#include <mailgrad/engine/plan/terms.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/files/byte_archive.hpp>
+#include <mailgrad/graph/placement/replicate.hpp>
+#include <mailgrad/graph/serial/serialised_model.hpp>
 #include <mailgrad/graph/serialisable.hpp>
 #include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <stdexcept>
-#include <tuple>
-#include <utility>
-#include <variant>
 
 namespace mailgrad {
 
@@ -24,44 +20,8 @@ struct reported_variable {
   shape dims;
   bool sparse = false;
 
-  void keep(archive& a) {
-    a.field("name", name);
-    a.field("shape", dims);
-    a.field("sparse", sparse);
-  }
+  void keep(archive& a) { a.fields({"name", "shape", "sparse"}, name, dims, sparse); }
 };
-
-} // namespace
-
-/// Offsets and cuts follow from names, shapes, the number of shards, and whether variables stay whole.
-void keep_layout(archive& a, std::string_view name, std::shared_ptr<const parameter_layout>& layout) {
-  std::vector<reported_variable> told;
-  std::uint64_t shards = 0;
-  bool whole = false;
-  if (!a.reads()) {
-    for (const placed_variable& v : layout->variables()) told.push_back({v.name, v.dims, v.sparse});
-    shards = layout->shard_count();
-    whole = layout->cuts() == shard_cuts::between_variables;
-  }
-  a.group(name, [&] {
-    a.field("variables", told);
-    a.field("shards", shards);
-    a.field("whole variables", whole);
-  });
-  if (!a.reads()) return;
-  if (shards > most_shards)
-    throw archive_error(fmt::format("{}: expected at most {} shards, found {}", name, most_shards, shards));
-  std::vector<placed_variable> variables;
-  for (reported_variable& v : told) variables.push_back({std::move(v.name), v.dims, {}, 0, v.sparse});
-  try {
-    layout = std::make_shared<parameter_layout>(
-        variables, shards, whole ? shard_cuts::between_variables : shard_cuts::within_variables);
-  } catch (const std::invalid_argument& e) {
-    throw archive_error(fmt::format("{}: {}", name, e.what()));
-  }
-}
-
-namespace {
 
 template <class Rule>
 void keep(archive& a, Rule& o) {
@@ -75,9 +35,7 @@ void keep(archive& a, custom_rule& rule) {
     rule.label = rule.table->name;
     if (!rule.file.empty()) rule.sha256 = plugin_digest(rule.file);
   }
-  a.field("name", rule.label);
-  a.field("sha256", rule.sha256);
-  a.field("settings", rule.settings);
+  a.fields({"name", "sha256", "settings"}, rule.label, rule.sha256, rule.settings);
 }
 
 constexpr const char* own_name = "of the user's own";
@@ -96,36 +54,6 @@ void choose(optimizer_options& o, const std::string& name) {
   }
 }
 
-} // namespace
-
-void keep_optimizer(archive& a, std::string_view name, optimizer_options& o) {
-  a.group(name, [&] {
-    a.version(1);
-    std::string rule(std::holds_alternative<custom_rule>(o.rule) ? own_name : mailgrad::name(o));
-    a.field("rule", rule);
-    if (a.reads() && rule == own_name)
-      o.rule = custom_rule{};
-    else if (a.reads())
-      choose(o, rule);
-    std::visit([&](auto& r) { keep(a, r); }, o.rule);
-    a.field("learning_rate", o.learning_rate);
-    std::string schedule = to_string(o.schedule);
-    a.field("schedule", schedule);
-    a.field("l2", o.l2);
-    a.field("weight_decay", o.weight_decay);
-    a.field("clip_norm", o.clip_norm);
-    if (!a.reads()) return;
-    try {
-      o.schedule = parse_schedule(schedule);
-      if (rule != own_name) require_valid(o);
-    } catch (const std::invalid_argument& e) {
-      throw archive_error(e.what());
-    }
-  });
-}
-
-namespace {
-
 constexpr std::uint32_t most_slots = 1 << 20;
 constexpr std::uint32_t most_devices = 4096;
 
@@ -138,7 +66,6 @@ step_number kept_step(const resumed_run& from, std::uint32_t worker) {
 
 [[noreturn]] void refuse(const std::string& words) { throw archive_error("terms of a shard: " + words); }
 
-/// Requires what later code takes for granted.
 void require_sound(const shard_terms& t) {
   if (t.shard.value >= t.layout->shard_count())
     refuse(
@@ -183,7 +110,66 @@ void require_same_run(const shard_terms& a, const shard_terms& b) {
     refuse("expected shards of one run, found two");
 }
 
+void keep_local(archive& a, std::optional<local_steps_options>& local) {
+  bool present = local.has_value();
+  a.field("steps locally", present);
+  if (!present) return local.reset();
+  if (!local) local.emplace();
+  a.group("local steps", [&] {
+    a.field("steps", local->steps);
+    keep_optimizer(a, "optimizer", local->optimizer);
+    a.field("pull", local->pull);
+  });
+}
+
 } // namespace
+
+/// Offsets and cuts follow from names, shapes, the number of shards, and whether variables stay whole.
+void keep_layout(archive& a, std::string_view name, std::shared_ptr<const parameter_layout>& layout) {
+  std::vector<reported_variable> told;
+  std::uint64_t shards = 0;
+  bool whole = false;
+  if (!a.reads()) {
+    for (const placed_variable& v : layout->variables()) told.push_back({v.name, v.dims, v.sparse});
+    shards = layout->shard_count();
+    whole = layout->cuts() == shard_cuts::between_variables;
+  }
+  a.group(name, [&] { a.fields({"variables", "shards", "whole variables"}, told, shards, whole); });
+  if (!a.reads()) return;
+  if (shards > most_shards)
+    throw archive_error(fmt::format("{}: expected at most {} shards, found {}", name, most_shards, shards));
+  std::vector<placed_variable> variables;
+  for (reported_variable& v : told) variables.push_back({std::move(v.name), v.dims, {}, 0, v.sparse});
+  try {
+    layout = std::make_shared<parameter_layout>(
+        variables, shards, whole ? shard_cuts::between_variables : shard_cuts::within_variables);
+  } catch (const std::invalid_argument& e) {
+    throw archive_error(fmt::format("{}: {}", name, e.what()));
+  }
+}
+
+void keep_optimizer(archive& a, std::string_view name, optimizer_options& o) {
+  a.group(name, [&] {
+    a.version(1);
+    std::string rule(std::holds_alternative<custom_rule>(o.rule) ? own_name : mailgrad::name(o));
+    a.field("rule", rule);
+    if (a.reads() && rule == own_name)
+      o.rule = custom_rule{};
+    else if (a.reads())
+      choose(o, rule);
+    std::visit([&](auto& r) { keep(a, r); }, o.rule);
+    a.field("learning_rate", o.learning_rate);
+    std::string schedule = to_string(o.schedule);
+    a.fields({"schedule", "l2", "weight_decay", "clip_norm"}, schedule, o.l2, o.weight_decay, o.clip_norm);
+    if (!a.reads()) return;
+    try {
+      o.schedule = parse_schedule(schedule);
+      if (rule != own_name) require_valid(o);
+    } catch (const std::invalid_argument& e) {
+      throw archive_error(e.what());
+    }
+  });
+}
 
 void shard_terms::keep(archive& a) {
   a.version(5);
@@ -197,21 +183,12 @@ void shard_terms::keep(archive& a) {
     a.hold("values", nullptr, values);
   }
   keep_optimizer(a, "rule", rule);
-  a.field("policy", policy);
-  a.field("cure", cure);
-  a.field("plugins", plugins);
-  a.field("parameter actor", parameter_actor);
-  a.field("workers", workers);
-  a.field("slots", slots);
-  a.field("devices", devices);
-  a.field("wire", wire);
-  a.field("records", records);
-  a.field("trace events", trace_events);
-  a.field("keep answers", keep_answers);
+  a.fields({"policy", "cure", "plugins", "parameter actor", "workers", "slots"}, policy, cure, plugins,
+           parameter_actor, workers, slots);
+  a.fields({"devices", "wire", "records", "trace events", "keep answers"}, devices, wire, records,
+           trace_events, keep_answers);
   keep_nested(a, "resumed", resumed);
-  a.field("same workers", same_workers);
-  a.field("counted", counted);
-  a.field("steps", steps);
+  a.fields({"same workers", "counted", "steps"}, same_workers, counted, steps);
 }
 
 shard_terms terms_of(const run_plan& plan, shard_index shard, shard_duties with) {
@@ -266,6 +243,81 @@ std::vector<shard_terms> read_shard_terms(std::string_view bytes, const known_pl
         refuse(fmt::format("expected each shard once, found shard {} twice", terms[i].shard.value));
   }
   return terms;
+}
+
+void worker_terms::keep(archive& a) {
+  a.version(5);
+  a.fields({"run", "worker", "incarnation", "late", "request"}, run, worker, incarnation, late, request);
+  keep_layout(a, "layout", layout);
+  keep_layout(a, "replica layout", replica_layout);
+  keep_local(a, local);
+  a.fields({"clip norm", "sample gap", "micro batches", "sums apart", "keeps end", "trace events"}, clip_norm,
+           sample_gap, micro_batches, sums_apart, keeps_end, trace_events);
+  keep_nested(a, "resumed", resumed);
+  std::string of_products(name(products));
+  a.field("products", of_products);
+  products = parse_product_precision(of_products);
+  a.fields({"wire", "all reduce", "shard hosts", "data"}, wire, all_reduce, shard_hosts, data);
+}
+
+worker_terms terms_of(const run_plan& plan, rank worker, incarnation_number incarnation, bool late) {
+  const training_options& o = plan.options;
+  worker_terms t;
+  t.run = plan.run;
+  t.worker = worker;
+  t.incarnation = incarnation;
+  t.late = late;
+  t.request = plan.request_of(worker.value);
+  t.layout = plan.layout;
+  t.replica_layout = plan.replica_layout;
+  if (o.local_steps > 0) t.local = local_steps_options{o.local_steps, o.optimizer, plan.cure.traits().pull};
+  t.clip_norm = o.optimizer.clip_norm;
+  t.sample_gap = o.sample_gap;
+  t.micro_batches = o.micro_batches;
+  t.sums_apart = plan.sums_apart;
+  t.keeps_end = plan.keeps_end();
+  t.trace_events = o.trace_events;
+  t.products = o.precision;
+  t.all_reduce = o.all_reduce;
+  if (plan.resumed && !late) t.resumed = plan.resumed->worker(worker.value);
+  return t;
+}
+
+std::string write_terms(const run_plan& plan, const worker_terms& terms) {
+  worker_terms told = terms;
+  // What a lossy format lacks of a sum is kept at the worker, which therefore has to have the sum.
+  if (is_lossy(parse_wire_format(told.wire))) told.sums_apart = false;
+  std::set<std::size_t> sizes;
+  const auto add_sizes = [&](std::size_t batch) {
+    const std::vector<std::size_t> parts = batch_parts(batch, told.micro_batches);
+    sizes.insert(parts.begin(), parts.end());
+  };
+  add_sizes(plan.options.batch);
+  if (const std::size_t rest = plan.data->train.size() % plan.options.batch; rest > 0) add_sizes(rest);
+  std::vector<model_graph> graphs;
+  for (const std::size_t size : sizes) {
+    model_request r = told.request;
+    r.batch = size;
+    graphs.push_back(graph_for(plan.model, r));
+  }
+  const std::vector<std::byte> model = write_model(graphs);
+  std::string text(reinterpret_cast<const char*>(model.data()), model.size());
+  byte_archive_writer a;
+  a.field("terms", told);
+  a.field("model", text);
+  return a.bytes();
+}
+
+given_terms read_terms(std::string_view bytes, operation_registry known, const known_plugins& plugins) {
+  byte_archive_reader a(bytes, "terms");
+  given_terms told;
+  std::string model;
+  a.field("terms", told.terms);
+  a.field("model", model);
+  a.require_end();
+  if (told.terms.local) plugins.complete(told.terms.local->optimizer);
+  told.model = model_of(read_model(std::as_bytes(std::span(model))), std::move(known));
+  return told;
 }
 
 } // namespace mailgrad
