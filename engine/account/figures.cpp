@@ -485,7 +485,7 @@ void take_times(const report_fields& f, const char* name, training_report& r) {
   take_each(f.object(name), r, &exchange_figures::times);
 }
 
-json waits_in(const training_report& r) { return with_each_worker(shown(r.waits), r.worker_waits); }
+json waits_of_run(const training_report& r) { return with_each_worker(shown(r.waits), r.worker_waits); }
 
 void take_waits(const report_fields& f, const char* name, training_report& r) {
   reader::take(f, name, r.waits);
@@ -662,7 +662,7 @@ void list(auto& f, of<training_report> auto& r) {
   f("weight_gap", "weights", with_each(shown(r.weight_gap), r, &exchange_figures::weight_gap));
   f("gradient_cosine", "-1 to 1", r.gradient_cosine);
   f("sampled", r.sampled);
-  f.by("wait_seconds", r, waits_in, take_waits);
+  f.by("wait_seconds", r, waits_of_run, take_waits);
   f("batches", batches_in(r));
   f("switches", r.switches);
   f("members", r.members.empty() ? json() : json::parse(to_json(r.members))); // null in one process

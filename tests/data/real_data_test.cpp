@@ -47,6 +47,19 @@ double mean_byte(const dataset& d) {
   return std::accumulate(bytes.begin(), bytes.end(), 0.0) / static_cast<double>(bytes.size());
 }
 
+/// Of the pictures of that label: it ties pictures to labels.
+double mean_byte(const dataset& d, std::int32_t label) {
+  const auto& pictures = std::get<byte_features>(d.features());
+  const auto n = static_cast<std::ptrdiff_t>(pictures.dims.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < d.size(); ++i)
+    if (d.labels()[i] == label) {
+      const auto first = pictures.values.begin() + static_cast<std::ptrdiff_t>(i) * n;
+      sum = std::accumulate(first, first + n, sum);
+    }
+  return sum / static_cast<double>(static_cast<std::size_t>(n) * count_label(d, label));
+}
+
 TEST(RealData, OfMnist) {
   NEEDS_REAL_DATA("mnist");
   const data_split split = open_real("mnist");
@@ -56,7 +69,11 @@ TEST(RealData, OfMnist) {
   EXPECT_LT(split.train.bytes(), 47'500'000U);
   EXPECT_NEAR(mean_byte(split.train) / 255, 0.130660, 1e-6);
   EXPECT_NEAR(mean_byte(split.test) / 255, 0.132515, 1e-6);
+  EXPECT_NEAR(mean_byte(split.train, 1), 19.3797, 1e-3);
+  EXPECT_NEAR(mean_byte(split.test, 0), 43.9391, 1e-3);
   EXPECT_EQ(split.train.labels()[0], 5);
+  EXPECT_EQ(split.train.labels()[59'999], 8);
+  EXPECT_EQ(split.test.labels()[9'999], 6);
 }
 
 TEST(RealData, OfFashionMnistByItsName) {
@@ -66,6 +83,8 @@ TEST(RealData, OfFashionMnistByItsName) {
   EXPECT_EQ(split.name, "fashion-mnist");
   expect_sizes(split, 60'000, 10'000, {28, 28, 1});
   EXPECT_NEAR(mean_byte(split.train) / 255, 0.286041, 1e-6);
+  EXPECT_NEAR(mean_byte(split.train, 5), 34.8675, 1e-3);
+  EXPECT_NEAR(mean_byte(split.test, 7), 43.0198, 1e-3);
   EXPECT_EQ(split.train.labels()[0], 9);
 }
 

@@ -233,6 +233,16 @@ TEST(NpyHeader, RefusesTextsThatNumpyDoesNotWrite) {
     EXPECT_THAT(text_complaint(text), StartsWith("a.npz: array 'x': ")) << text;
 }
 
+TEST(NpyHeader, TakesTypesByTheirByteOrderAndFieldsInAnyOrder) {
+  for (const std::string type : {"", "=f4", "f4", "<", ">c8", "|S3"})
+    EXPECT_THAT(text_complaint("{'descr': '" + type + "', 'fortran_order': False, 'shape': (3,), }"),
+                HasSubstr("expected numbers or truth values, found type '"))
+        << type;
+  EXPECT_EQ(parsed("{'shape':(0,2),'descr':'<i8','fortran_order':False}").dims, (shape{0, 2}));
+  EXPECT_FALSE(parsed("{'descr': '|b1', 'fortran_order': True, 'shape': (2,), }").is_fortran)
+      << "of one axis both orders are one";
+}
+
 TEST(NpyHeader, RefusesPreamblesOfAnotherFormat) {
   const std::pair<std::string, const char*> all[] = {
       {"PK\3\4 something else", "expected an array of numpy, found 'PK"},
@@ -299,6 +309,16 @@ TEST_F(Npz, RefusesArraysThatLie) {
 }
 
 /// The directory and the header of the array agree on 2 GB, but three packed bytes cannot hold them.
+TEST_F(Npz, RefusesNumbersThatDoNotFit) {
+  const entries all{{"far.npy", npy("<i8", "(1,)", bytes_of<std::int64_t>({std::int64_t{1} << 40}))}};
+  npz_file file(zipped(all));
+  std::vector<std::int32_t> one(1);
+  floats two(2);
+  EXPECT_EQ(complaint([&] { file.read(*file.find("far"), one); }),
+            "x.npz: array 'far': number 0 is no whole number, or too large for a class");
+  EXPECT_THROW(file.read(*file.find("far"), two), std::invalid_argument);
+}
+
 TEST_F(Npz, RefusesASizeThatItsPackedBytesCannotHold) {
   const std::string array = npy("|u1", "(2000000000,)", "abc");
   std::string bytes = content(zipped({{"a.npy", array}}, ZIP_CM_DEFLATE));

@@ -138,7 +138,7 @@ TEST(CustomRule, IsNotMistakenForItsNamesakeInAnotherLibrary) {
 
 TEST(CustomRule, SaysWhatIsWrongWithALibrary) {
   const auto says = [](const std::string& path, const char* why) {
-    EXPECT_THAT(complaint_of_file(path), HasSubstr(why));
+    EXPECT_THAT(complaint_of_file(path), EndsWith(why));
   };
   says("./no_such_file.so", "cannot be read: No such file or directory");
   says(plugin("no_entry"), "is no plug-in: it has no function mailgrad_plugin_rule");
@@ -146,10 +146,13 @@ TEST(CustomRule, SaysWhatIsWrongWithALibrary) {
   says(plugin("no_update"), "has no update function in its table");
   says(plugin("looks_at_neighbours"), "not from a neighbour or the count");
   says(plugin("nine_states"), "keeps 9 floats for a weight; 8 are the most");
-  says(plugin("version_7"), "has version 7 of the plug-in interface");
-  says(plugin("version_7"), "this mailgrad has versions 1 to 3");
+  EXPECT_THAT(complaint_of_file(plugin("version_7")),
+              AllOf(HasSubstr("has version 7 of the plug-in interface"),
+                    HasSubstr("this mailgrad has versions 1 to 3")));
   const scratch_folder folder;
-  says(folder.write("text.so", "no library, but longer than the header of one is\n"), "cannot be loaded: ");
+  EXPECT_THAT(
+      complaint_of_file(folder.write("text.so", "no library, but longer than the header of one is\n")),
+      HasSubstr("cannot be loaded: "));
 }
 
 TEST(CustomRule, IsCheckedWhoeverMadeIt) {

@@ -153,6 +153,16 @@ TEST(KAsyncPolicy, TakesStaleGradientsOfKWorkersAndHoldsThem) {
 }
 
 // 9 / (1/3 + 1/3 + 1/3) is 9, whatever rounding makes of it.
+TEST(MaleniaPolicy, AwaitsAtOnceWhoJoinsAmidABatch) {
+  const auto p = joined("malenia:1", 3);
+  for (std::uint32_t i = 0; i < 9; ++i) p->judge(between(i % 2, 0, 0));
+  p->join({3});
+  p->leave({2});
+  EXPECT_FALSE(p->batch_complete());
+  p->leave({3});
+  EXPECT_TRUE(p->batch_complete());
+}
+
 TEST(MaleniaPolicy, IsCompleteWhenTheMeanIsMetExactly) {
   for (const std::uint32_t each : {3U, 7U, 49U, 1000U}) {
     const auto p = joined("malenia:" + std::to_string(3 * each), 3);

@@ -35,6 +35,12 @@ TEST(Idx, JoinsImagesAndLabels) {
   EXPECT_EQ(join_idx(images, "images", labels, 5).classes(), 5U);
 }
 
+/// The whole sentence, or its beginning where it ends in "...".
+Matcher<std::string> reads(const std::string& sentence) {
+  if (sentence.ends_with("...")) return StartsWith(sentence.substr(0, sentence.size() - 3));
+  return Eq(sentence);
+}
+
 TEST(Idx, RefusesHeadersThatAreCutOrLie) {
   constexpr std::uint32_t huge = 0xffffffff;
   const std::string kilobyte(1024, 'x');
@@ -44,25 +50,25 @@ TEST(Idx, RefusesHeadersThatAreCutOrLie) {
       {idx_images(60000, 28, 28, kilobyte),
        "offset 4: 60000 images of 28x28 need 47040000 bytes, found at most 1024"},
       {gzipped(idx_images(1000, 28, 28, kilobyte)),
-       "offset 4: 1000 images of 28x28 need 784000 bytes, found at most"},
+       "offset 4: 1000 images of 28x28 need 784000 bytes, found at most..."},
       {gzipped(idx_images(2, 28, 28, kilobyte)), "offset 4: 2 images of 28x28 need 1568 bytes, found 1024"},
       {idx_images(huge, huge, huge, "x"),
-       "offset 4: 4294967295 images of 4294967295x4294967295 need more than the 4294967296"},
+       "offset 4: 4294967295 images of 4294967295x4294967295 need more than the 4294967296..."},
       {idx_images(huge, 65536, 65536, "x"),
-       "offset 4: 4294967295 images of 65536x65536 need more than"}, // 0 in 64 bits
+       "offset 4: 4294967295 images of 65536x65536 need more than..."}, // 0 in 64 bits
       {idx_images(0, 28, 28, ""), "offset 4: expected an image, found 0 images of 28x28"},
       {idx_images(5, 0, 28, ""), "offset 4: expected an image, found 5 images of 0x28"},
       {idx_images(1, 1, 2, "abc"),
        "offset 18: expected the end of the file after 1 images of 1x2, found further bytes"}};
   for (const auto& [bytes, says] : images)
-    EXPECT_THAT(images_complaint(bytes), StartsWith(std::string("images: ") + says));
+    EXPECT_THAT(images_complaint(bytes), reads(std::string("images: ") + says));
   const std::pair<std::string, const char*> labels[] = {
       {idx_labels(4, "abc"), "offset 4: 4 labels need 4 bytes, found at most 3"},
       {idx_labels(0, ""), "offset 4: expected a label, found a count of 0"},
       {gzipped(idx_labels(2, "abc")),
        "offset 10: expected the end of the file after 2 labels, found further bytes"}};
   for (const auto& [bytes, says] : labels)
-    EXPECT_THAT(labels_complaint(bytes), StartsWith(std::string("labels: ") + says));
+    EXPECT_THAT(labels_complaint(bytes), reads(std::string("labels: ") + says));
   const std::string packed = gzipped(idx_images(1, 1, 2, "ab")); // cut after the last image
   EXPECT_THAT(images_complaint(packed.substr(0, packed.size() - 8)), HasSubstr("the gzip file is cut"));
 }

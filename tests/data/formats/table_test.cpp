@@ -238,6 +238,12 @@ TEST(Csv, RefusesWhatItCannotReadInOneSentence) {
   EXPECT_EQ(csv_complaint("a,b\n1,2,3\n"), "x.csv: line 2: expected 2 columns, found 3");
 }
 
+TEST(Csv, RefusesATargetThatIsNoFiniteNumber) {
+  for (const std::string target : {"x", "nan", "1e99", ""})
+    EXPECT_THAT(csv_complaint("1,2,3\n4,5," + target + "\n", {.holds = label_kind::numbers}),
+                HasSubstr("line 2: expected a finite number in column 3, found '" + target + "'"));
+}
+
 TEST(Csv, RefusesAColumnThatIsNotThere) {
   const auto asking = [](std::string_view text, const std::string& label) {
     return csv_complaint(text, {.label = csv_label::named, .label_column = label});
