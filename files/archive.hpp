@@ -83,8 +83,8 @@ public:
     value(x);
   }
   /// Several fields: the names, and then as many values.
-  template <class... T>
-  void fields(const std::array<std::string_view, sizeof...(T)>& names, T&... values) {
+  template <std::size_t N, class... T>
+  requires(N == sizeof...(T)) void fields(const std::string_view (&names)[N], T&... values) {
     std::size_t next = 0;
     (field(names[next++], values), ...);
   }

@@ -143,7 +143,9 @@ std::string ended_in_nonsense(const std::string& whose, double loss, double limi
 
 bool stop_condition::holds(const metrics_line& x) const {
   const std::optional<double> known = figure_of(x, figure);
-  return known && form_of(reaches).holds(*known, bound);
+  return known && std::ranges::any_of(comparisons, [&](const comparison_form& form) {
+           return form.what == reaches && form.holds(*known, bound);
+         });
 }
 
 std::vector<stop_condition> parse_stop_conditions(std::string_view text, judged_on samples) {

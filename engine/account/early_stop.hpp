@@ -35,7 +35,8 @@ public:
   static constexpr std::uint64_t least_steps = 32;
   divergence_watch() = default; ///< of a run whose loss may be what it likes
   divergence_watch(double chance, std::uint32_t workers);
-  /// A worker tells of so many steps, in the first notice of one. Returns once why the run has diverged.
+  /// A worker tells of so many steps, with the sum of the losses of their samples. The first notice of a run
+  /// must be of its first step alone. Returns once why the run has diverged.
   std::optional<std::string> take(std::uint64_t steps, std::uint64_t samples, double loss_sum);
   /// A loss above it is nonsense; infinity before the first step.
   double limit() const noexcept { return limit_; }

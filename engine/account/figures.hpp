@@ -4,7 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-// The table of figures, over which all outputs of a run and `mailgrad report` are loops, and checks of pages.
+// The table of figures. All outputs of a run, and what `mailgrad report` reads, are loops over it.
+// scripts/check-pages compares its names and units with the pages.
 
 namespace mailgrad {
 

@@ -207,6 +207,7 @@ private:
 
 std::string format_ending(run_outcome::ending how) {
   constexpr std::array names{"completed", "stopped", "diverged", "failed", "running"};
+  static_assert(names.size() == static_cast<std::size_t>(run_outcome::ending::running) + 1);
   return names[static_cast<std::size_t>(how)];
 }
 
@@ -522,7 +523,10 @@ run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
                        [&](const policy_switch& s) { return s.begun > instant{0} && s.begun >= started; });
   t.checkpoints = outcome.checkpoint_timeline;
   const auto add = [&t](const auto& track, const std::string& name) {
-    track ? t.tracks.push_back(track) : t.lost.push_back(name);
+    if (track)
+      t.tracks.push_back(track);
+    else
+      t.lost.push_back(name);
   };
   for (const worker_report& w : outcome.workers) {
     const std::string name = "worker " + std::to_string(w.worker.value);
@@ -552,8 +556,9 @@ run_trace trace_of(const run_outcome& outcome, instant started, instant ended) {
 std::optional<std::vector<float>> joined_weights(const run_outcome& outcome, const parameter_layout& layout) {
   std::vector<float> joined(layout.size());
   for (const shard_report& s : outcome.shards) {
+    if (!s.values) return std::nullopt; // the shard is lost
     const shard_range range = layout.shard(s.shard.value);
-    if (!s.values || s.values.on_host().size() != range.size()) return std::nullopt;
+    if (s.values.on_host().size() != range.size()) return std::nullopt;
     std::ranges::copy(s.values.on_host(), std::span(joined).subspan(range.begin).begin());
   }
   return joined;

@@ -21,35 +21,39 @@ struct kind_words {
 };
 
 /// In the order of trace_kind.
-constexpr kind_words words_of_kinds[] = {
-    {"compute", "work"},
-    {"read", "work"},
-    {"apply", "work"},
-    {"compares with a fresh gradient", "work"},
-    {"makes a batch", "work"},
-    {"discarded", "moment"},
-    {"the next policy begins", "moment"},
-    {"gradient in the shard's mailbox", "wait"},
-    {"waits for the shard", "wait"},
-    {"weights in the worker's mailbox", "wait"},
-    {"waits for the barrier", "wait"},
-    {"held by the staleness bound", "wait"},
-    {"waits for batch", "wait"},
-    {"waits for the switch of policy", "wait"},
-    {"waits for a gradient", "wait"},
-    {"waits for the rest of the batch", "wait"},
-    {"waits for a worker that asks", "wait"},
-    {"holds for the switch of policy", "wait"},
-    {"waits for its turn", "wait"},
-    {"compute", "work"},
-    {"waits for values of other stages", "wait"},
-    {"waits until others have used its values", "wait"},
-    {"waits for its worker", "wait"},
-    {"on the wire, there and back", "wait"},
-    {"copies a batch ahead", "work"},
-    {"stands still for a checkpoint", "wait"},
+constexpr std::pair<trace_kind, kind_words> words_of_kinds[] = {
+    {trace_kind::compute, {"compute", "work"}},
+    {trace_kind::read, {"read", "work"}},
+    {trace_kind::apply, {"apply", "work"}},
+    {trace_kind::compare, {"compares with a fresh gradient", "work"}},
+    {trace_kind::deal, {"makes a batch", "work"}},
+    {trace_kind::discard, {"discarded", "moment"}},
+    {trace_kind::change_policy, {"the next policy begins", "moment"}},
+    {trace_kind::shard_mailbox, {"gradient in the shard's mailbox", "wait"}},
+    {trace_kind::shard_at_work, {"waits for the shard", "wait"}},
+    {trace_kind::own_mailbox, {"weights in the worker's mailbox", "wait"}},
+    {trace_kind::barrier, {"waits for the barrier", "wait"}},
+    {trace_kind::bound, {"held by the staleness bound", "wait"}},
+    {trace_kind::batch, {"waits for batch", "wait"}},
+    {trace_kind::policy_switch, {"waits for the switch of policy", "wait"}},
+    {trace_kind::gradient, {"waits for a gradient", "wait"}},
+    {trace_kind::rest_of_batch, {"waits for the rest of the batch", "wait"}},
+    {trace_kind::asker, {"waits for a worker that asks", "wait"}},
+    {trace_kind::hold, {"holds for the switch of policy", "wait"}},
+    {trace_kind::word_of_first_shard, {"waits for its turn", "wait"}},
+    {trace_kind::compute_part, {"compute", "work"}},
+    {trace_kind::stage_values, {"waits for values of other stages", "wait"}},
+    {trace_kind::credit, {"waits until others have used its values", "wait"}},
+    {trace_kind::next_step, {"waits for its worker", "wait"}},
+    {trace_kind::wire, {"on the wire, there and back", "wait"}},
+    {trace_kind::copy, {"copies a batch ahead", "work"}},
+    {trace_kind::checkpoint, {"stands still for a checkpoint", "wait"}},
 };
-static_assert(std::size(words_of_kinds) == static_cast<std::size_t>(trace_kind::checkpoint) + 1);
+static_assert([] {
+  for (std::size_t i = 0; i < std::size(words_of_kinds); ++i)
+    if (words_of_kinds[i].first != static_cast<trace_kind>(i)) return false;
+  return std::size(words_of_kinds) == static_cast<std::size_t>(trace_kind::checkpoint) + 1;
+}());
 
 /// Times of the format are microseconds; three decimals give nanoseconds.
 double in_microseconds(instant span) { return static_cast<double>(span.count()) / 1000; }
@@ -133,7 +137,7 @@ private:
 void write_track(event_list& list, std::size_t number, const trace_track& track, instant started) {
   list.name_track(number, track.name());
   for (const trace_event& e : track.events()) {
-    const kind_words& words = words_of_kinds[static_cast<std::size_t>(e.what)];
+    const kind_words& words = words_of_kinds[static_cast<std::size_t>(e.what)].second;
     if (is_moment(e.what))
       list.moment(number, words.name, e.begin - started, args_of(e));
     else
@@ -153,11 +157,8 @@ coordinator_event fate_of(const checkpoint_times& c) {
   if (c.what == checkpoint_times::fate::given_up) return e;
   const bool written = c.what == checkpoint_times::fate::written;
   e.name = written ? "checkpoint written" : "checkpoint failed";
-  e.args["step"] = c.steps;
-  if (written)
-    e.args.update(json{{"file", c.file}, {"bytes", c.bytes}});
-  else
-    e.args["why"] = c.failure;
+  e.args.update(written ? json{{"step", c.steps}, {"file", c.file}, {"bytes", c.bytes}}
+                        : json{{"step", c.steps}, {"why", c.failure}});
   return e;
 }
 

@@ -6,10 +6,10 @@ void trace_track::work(trace_event e) noexcept {
   e.begin = std::max(e.begin, end_);
   e.end = std::max(e.end, e.begin);
   end_ = e.end;
-  moment(e);
+  keep(e);
 }
 
-void trace_track::moment(const trace_event& e) noexcept {
+void trace_track::keep(const trace_event& e) noexcept {
   if (events_.size() < events_.capacity())
     events_.push_back(e);
   else

@@ -66,11 +66,10 @@ public:
   /// Records a wait from the end of the last event until `end`; nothing if that is not later.
   void wait(trace_kind what, instant end, std::uint32_t peer = 0) noexcept {
     if (end <= end_) return;
-    moment({what, end_, end, peer});
+    keep({what, end_, end, peer});
     end_ = end;
   }
-  /// Records an event as it is, such as one without duration at `begin`.
-  void moment(const trace_event& e) noexcept;
+  void moment(const trace_event& e) noexcept { keep(e); } ///< records an event without duration, at `begin`
   /// A word of another process, for its events. It lives as long as the track.
   std::string_view own(std::string word) { return *words_.insert(std::move(word)).first; }
 
@@ -81,6 +80,8 @@ public:
   std::uint64_t left_out() const noexcept { return left_out_; }
 
 private:
+  void keep(const trace_event& e) noexcept;
+
   std::string name_;
   std::vector<trace_event> events_;
   instant end_; ///< of the last event

@@ -127,7 +127,7 @@ std::filesystem::path folder_of(const std::filesystem::path& checkpoint);
 std::uint64_t steps_named_in(const std::filesystem::path& folder, const std::filesystem::path& checkpoint);
 
 /// Makes the folder of a run's checkpoints, if it is not there, and keeps other runs from writing there. It
-/// must hold none of another run: nothing but what came before `resumed`, a file in it, if that is not empty.
+/// must hold none, unless the run goes on from `resumed`, a file in it. An empty path: the run begins.
 /// Errors  folder_taken: another run writes there; file_error; std::invalid_argument if it holds checkpoints.
 [[nodiscard]] folder_lock prepare_checkpoint_folder(const std::filesystem::path& folder,
                                                     const std::filesystem::path& resumed);

@@ -127,8 +127,8 @@ public:
   /// How many samples to compute at once. Few windows of a text fill a GPU, and take less of its memory.
   std::size_t samples_at_once() const noexcept;
 
-  /// Returns what `make` does, which takes memory of the queue. If that lacks, it is called again without
-  ///         kept passes.
+  /// Calls `make`, which takes memory of the queue. If that is lacking, it drops the kept passes and calls it
+  /// again.
   template <class Make>
   auto with_room(const Make& make) {
     try {

@@ -54,7 +54,7 @@ void keep_ranges(archive& a, std::string_view name, std::shared_ptr<const covera
   if (a.reads()) covered = all ? nullptr : std::make_shared<const coverage>(std::move(ranges));
 }
 
-coverage joined(coverage ranges) {
+coverage joined_ranges(coverage ranges) {
   std::ranges::sort(ranges, {}, &shard_range::begin);
   coverage all;
   for (const shard_range& r : ranges)
@@ -63,12 +63,6 @@ coverage joined(coverage ranges) {
     else
       all.back().end = std::max(all.back().end, r.end);
   return all;
-}
-
-std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const shard_range& within) {
-  std::vector<shard_range> inside;
-  for_each_part(ranges, within, [&](const shard_range& part) { inside.push_back(part); });
-  return inside;
 }
 
 std::vector<table_piece> pieces_of_table(const parameter_layout& layout, std::size_t variable) {

@@ -16,7 +16,7 @@ std::shared_ptr<const coverage> coverage_of(const parameter_layout& layout,
                                             std::span<const std::size_t> variables);
 
 /// These ranges in ascending order, where those that touch or overlap are one.
-coverage joined(coverage ranges);
+coverage joined_ranges(coverage ranges);
 
 /// Calls `use` for each part of `ranges` that lies in `within`.
 template <class Use>
@@ -26,7 +26,6 @@ void for_each_part(std::span<const shard_range> ranges, const shard_range& withi
     if (part.begin < part.end) use(part);
   }
 }
-std::vector<shard_range> overlaps(std::span<const shard_range> ranges, const shard_range& within);
 
 struct table_piece {
   std::size_t variable; ///< index in parameter_layout::variables()
@@ -86,9 +85,10 @@ struct dense_addend {
 /// A worker whose graph lacks a variable has no gradient of it, which differs from a gradient of zero.
 /// `covered` tells for which ranges there is a gradient; the values elsewhere are zero.
 ///
-/// Dense part and rows of tables lie on the host, or on the GPU of the shards that read them, the dense part
-/// in both places if shards do. Addends lie on the host. What lies on a GPU may still be computed: a queue
-/// that reads it waits for `ready` first.
+/// The dense part lies on the host, or on the GPU of the shards that read it, and so do the rows of tables.
+/// If only some shards are on that GPU, the dense part lies in both places, with what shards read there.
+/// Addends lie on the host. What lies on a GPU may still be computed: a queue that reads it waits for `ready`
+/// first.
 struct gradient {
   memory dense;                              ///< float32[parameter_layout::dense_size()]
   memory on_gpu{};                           ///< the same for shards on a GPU, if `dense` is for the others,
@@ -124,7 +124,8 @@ double squared_norm(const gradient& g);
 /// A gradient with memory for its dense part, a block of `blocks`; null: of this process.
 std::shared_ptr<gradient> make_gradient(const parameter_layout& layout, const block_source& blocks = {});
 
-/// Joins the rows of a table from all gradients of an update, as a rule with state must see repeats at once.
+/// Joins the rows of one table from all gradients of an update into one list, because a rule with state must
+/// see every repeat of a row at once. A model that gathers a table twice has two lists of it in one gradient.
 ///
 /// A single list with scale 1 is used in place; several lists are copied one after the other.
 /// Shapes  rows int32[n], may repeat, none is negative; values float32[n, width], scaled.

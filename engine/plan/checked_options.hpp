@@ -29,7 +29,7 @@ void require_run_ahead(const training_options& o, const std::vector<scheduled_po
 /// Errors  std::invalid_argument in one line that names the option and says why it cannot be.
 void require_sums_can_be(const training_options& o);
 
-/// Checks all options that need neither model nor data, behind require_worker_devices().
+/// Checks all options that need neither model nor data, after require_worker_devices().
 /// Errors  std::invalid_argument.
 std::vector<scheduled_policy> checked_policies(const training_options& o, const cure_spec& cure);
 

@@ -356,12 +356,13 @@ void plan_resume(run_plan& plan) {
   name_plugins_as_here(facts_and_names(plan), resumed.card, resumed.schedule);
   require_same_facts(plan, resumed.card);
   resumed.products_before = other_products(resumed.card.facts, facts_and_names(plan));
+  const std::string remedy =
+      fmt::format("is of a replay, which goes on by 'mailgrad replay RECORDING --resume {}'",
+                  shell_word(from.path().string()));
   if (resumed.card.replayed != replayed_by(plan))
     refuse(plan, resumed.card.replayed.empty() ? "is of a run that was no replay"
                  : plan.options.replay         ? "is of the replay of another recording"
-                                       : "is of a replay, which goes on by 'mailgrad replay RECORDING "
-                                         "--resume " +
-                                             shell_word(from.path().string()) + "'");
+                                               : remedy);
   resumed.same_workers = resumed.card.workers == plan.workers() && plan.slots() == plan.workers();
   if (!resumed.same_workers) require_workers_may_differ(plan, resumed.card);
   bring_to_other_place(plan, resumed);

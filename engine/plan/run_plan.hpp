@@ -72,7 +72,8 @@ struct run_plan {
   std::uint32_t workers() const;            ///< with which the run begins
   std::uint32_t slots() const;              ///< the most that may take part, those that join later included
   std::uint32_t devices_per_worker() const; ///< several if its model spans them
-  /// Whether workers may join later: where somebody can tell what a lost one had done, and as was recorded.
+  /// Whether workers may join while the run goes on. In hogwild and with a user's own parameter actor, nobody
+  /// could tell what a lost worker had done. In a replay they join if they did so when it was recorded.
   bool is_elastic() const;
   /// Whether the run keeps a checkpoint of its end, from which it can be made longer. No replay is.
   bool keeps_end() const { return !options.checkpoints.folder.empty() && !options.replay; }
@@ -131,7 +132,7 @@ std::uint64_t largest_exchange(const parameter_layout& layout, std::uint32_t dev
 /// The plan must have data.
 std::uint64_t largest_body(const run_plan& plan, std::uint32_t hosts);
 
-/// Adds the part of a report that comes from the plan, behind report_of(), whose staleness and steps it uses.
+/// Adds the part of a report that comes from the plan, after report_of(), whose staleness and steps it uses.
 void describe(training_report& r, const run_plan& plan);
 
 /// Also adds how long the run took, with the time before it was resumed, and what became of its checkpoints.

@@ -25,9 +25,10 @@ public:
   std::span<const recorded_incarnation> of(std::size_t rank) const { return incarnations_[rank]; }
   /// Null if that incarnation took no part.
   const recorded_incarnation* find(rank worker, incarnation_number incarnation) const;
-  /// Who of a rank was there before the switch behind so many others: the last to join; null if nobody had.
+  /// Who of a rank was there before the switch after so many others: the last to join; null if nobody had.
   const recorded_incarnation* before_switch(std::size_t rank, std::uint64_t switches) const;
-  /// How many batches of a rank had been trained before this switch, behind `switches` others, as is known.
+  /// How many batches of a rank had been trained before this switch, of which `switches` were made before.
+  /// Who was lost soon after it may have trained one that nobody knew of; it does not count.
   std::uint64_t batches_before(const recorded_switch& s, std::uint64_t switches, std::size_t rank) const {
     const recorded_incarnation* one = before_switch(rank, switches);
     return one != nullptr && one->cut ? std::min<std::uint64_t>(s.batches[rank], one->end) : s.batches[rank];

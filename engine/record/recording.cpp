@@ -443,18 +443,19 @@ std::unique_ptr<recording_writer> open_to_go_on(const std::string& path, const r
 namespace mailgrad {
 
 recording parse_recording(std::string_view bytes, const std::string& name) {
-  using namespace recording_file;
-  constexpr std::size_t tail = checksum_bytes + last_word.size();
-  require_known(bytes, name);
-  if (bytes.size() < first_word.size() + 8 + tail || !bytes.ends_with(last_word))
+  constexpr std::size_t tail = recording_file::checksum_bytes + recording_file::last_word.size();
+  recording_file::require_known(bytes, name);
+  if (bytes.size() < recording_file::first_word.size() + 8 + tail ||
+      !bytes.ends_with(recording_file::last_word))
     recording_file::refuse(name,
                            "is cut short, or has more behind its end: expected 'recorded' as its last word");
   const std::string_view body = bytes.substr(0, bytes.size() - tail);
   const std::uint64_t expected = number_in<4>(bytes.substr(body.size()));
-  const std::uint64_t found = crc(0, body);
+  const std::uint64_t found = recording_file::crc(0, body);
   if (expected != found)
     recording_file::refuse(name, fmt::format("is damaged: expected checksum {}, found {}", expected, found));
-  return parser(bytes.substr(0, bytes.size() - last_word.size()), name).parse();
+  return recording_file::parser(bytes.substr(0, bytes.size() - recording_file::last_word.size()), name)
+      .parse();
 }
 
 recording parse_killed_recording(std::string_view bytes, const std::string& name) {
@@ -463,19 +464,20 @@ recording parse_killed_recording(std::string_view bytes, const std::string& name
 }
 
 recording read_recording(const std::string& path) {
-  using namespace recording_file;
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::string bytes(first_word.size() + 4, '\0');
+  std::string bytes(recording_file::first_word.size() + 4, '\0');
   if (file.is_open())
     bytes.resize(static_cast<std::size_t>(file.read(bytes.data(), std::ssize(bytes)).gcount()));
-  if (file.is_open() && !file.bad()) require_known(bytes, path); // before the whole file is read
+  if (file.is_open() && !file.bad())
+    recording_file::require_known(bytes, path); // before the whole file is read
   if (file.good()) bytes.append(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   const int why = errno;
   if (!file.is_open() || file.bad())
     throw std::system_error(why != 0 ? why : EIO, std::generic_category(),
-                            "recording '" + path + "' cannot be read" + hint_at_partial(path));
-  if (is_of_killed(path) && !bytes.ends_with(last_word)) {
+                            "recording '" + path + "' cannot be read" +
+                                recording_file::hint_at_partial(path));
+  if (recording_file::is_of_killed(path) && !bytes.ends_with(recording_file::last_word)) {
     if (replaced_file::is_being_written(path))
       recording_file::refuse(path,
                              "is being written by a run" + format_lock_holder(path) + "; wait for its end");
@@ -485,14 +487,13 @@ recording read_recording(const std::string& path) {
 }
 
 void require_repeatable(const recording& r) {
-  using namespace recording_file;
   const recorded_incarnations incarnations(r);
-  require_whole(r, incarnations);
-  require_right_switches(r, incarnations);
-  require_each_batch_once(r);
-  const std::vector<std::uint64_t> first = shard_check(r, incarnations, 0).last_steps();
+  recording_file::require_whole(r, incarnations);
+  recording_file::require_right_switches(r, incarnations);
+  recording_file::require_each_batch_once(r);
+  const std::vector<std::uint64_t> first = recording_file::shard_check(r, incarnations, 0).last_steps();
   for (std::size_t s = 1; s < r.entries.size(); ++s) {
-    const std::vector<std::uint64_t> steps = shard_check(r, incarnations, s).last_steps();
+    const std::vector<std::uint64_t> steps = recording_file::shard_check(r, incarnations, s).last_steps();
     const auto [here, there] = std::ranges::mismatch(steps, first);
     if (!r.killed && there != first.end())
       recording_file::refuse(

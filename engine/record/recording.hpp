@@ -61,7 +61,7 @@ struct recording {
   recording_header header;
   std::vector<std::vector<order_entry>> entries;   ///< by shard, in its order
   std::vector<std::vector<std::uint64_t>> batches; ///< by rank: the numbers of those dealt, in order
-  std::vector<std::vector<dealt_incarnation>> incarnations{}; ///< by rank, ascending; none: one, 0
+  std::vector<std::vector<dealt_incarnation>> incarnations{}; ///< by rank, ascending; empty: all are 0
   recording_end end;
   /// The recording was not completed, since its run was killed or the disk was full: it may be cut, and `end`
   /// has only switches.

@@ -182,6 +182,9 @@ private:
   bool is_now(std::size_t w, incarnation_number incarnation) const {
     return workers_[w].begun > 0 && incarnation_of(w).incarnation == incarnation;
   }
+
+  // -- incarnations, which coordinator lets in one after the other -----------------------------------------
+
   /// Whether the next incarnation of a worker comes before the next switch.
   bool is_due(std::size_t w) const {
     const auto incarnations = incarnations_.of(w);
@@ -211,6 +214,9 @@ private:
     --workers_[w].missing;
     if (listener_) listener_->answered(s, {static_cast<std::uint32_t>(w)});
   }
+
+  // -- workers, which behave as device_actor ---------------------------------------------------------------
+
   bool advance_worker(std::size_t w) {
     worker& me = workers_[w];
     if (me.gone || me.missing > 0) return false;
@@ -225,7 +231,8 @@ private:
       me.gone = true;
     return true;
   }
-  /// Whether a killed run may have dealt this worker more batches than it wrote.
+  /// Whether a killed run may have dealt this worker more batches than it wrote. It has not if the worker is
+  /// known to have ended.
   bool lacks_deals(std::size_t w) const {
     const worker& me = workers_[w];
     if (!r_.killed || me.batches < incarnation_of(w).end) return false;
@@ -295,6 +302,8 @@ private:
     ++passed_;
     return true;
   }
+
+  // -- shards, which behave as shard_core ------------------------------------------------------------------
 
   bool take_entry(std::size_t at) {
     shard& s = shards_[at];

@@ -15,13 +15,15 @@ struct replay_terms {
 };
 
 /// Refuses, before it begins, a replay that would wait forever.
-/// Errors  recording_error that names the shard, its turn, and what the turn waits for; as rehearsal.
+/// Errors  recording_error: the shard, its turn, and what the turn waits for; a batch that the data do not
+///         have; a worker that pushes before its last gradient was taken, or gets weights twice.
+///         std::invalid_argument: an unknown policy.
 void require_replay_ends(const recording& r, const replay_terms& terms);
 
 /// The part of a killed run's recording that can be repeated, as if the run had been stopped there. Each
 /// shard takes all recorded entries whose gradients arrive. A gradient that one shard has taken is taken by
 /// all: without an entry for it at the end, in the order of other shards.
-/// Errors  as require_repeatable() and rehearsal.
+/// Errors  as require_repeatable() and require_replay_ends().
 recording repeatable_part(const recording& r, const replay_terms& terms);
 
 /// How fast the workers of a recorded run were, and what their order made of it, as its first shard tells.
@@ -43,7 +45,7 @@ struct recorded_pace {
 ///
 /// `r` must pass require_repeatable().
 /// Errors  recording_error in one line: it was not completed, or workers came or went; a worker has too few
-///         steps, or moments that fall; as rehearsal and require_replay_ends().
+///         steps, or moments that fall; as require_replay_ends().
 recorded_pace pace_of(const recording& r, const replay_terms& terms);
 
 } // namespace mailgrad

@@ -14,7 +14,8 @@ namespace mailgrad {
 ///
 /// A shard lays its weights here when hogwild begins, and takes them back behind what workers have queued.
 ///
-/// The mutex guards copies of a few handles, and nobody who has it waits for anything else.
+/// The mutex guards copies of a few handles, and nobody who has it waits for anything else. No single owner
+/// could answer in its place, since a shard asks while workers write. An atomic std::shared_ptr locks too.
 /// Threads any member, any thread.
 class gpu_block {
 public:

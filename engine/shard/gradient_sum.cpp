@@ -37,7 +37,7 @@ void gradient_sum::cover(const std::shared_ptr<const coverage>& ranges) {
     return;
   }
   covered_.insert(covered_.end(), ranges->begin(), ranges->end());
-  covered_ = joined(std::move(covered_));
+  covered_ = joined_ranges(std::move(covered_));
 }
 
 void gradient_sum::add_row(std::size_t variable, std::int32_t row, float scale,

@@ -8,7 +8,8 @@ namespace mailgrad {
 
 /// One event at a shard: a gradient that it judged, a batch that it closed, or a change of workers or policy.
 ///
-/// Where all shards must judge alike, the first one tells the others. In a replay the recording tells all.
+/// Where all shards must judge alike, the first one tells the others. Each sends its entries to the recorder.
+/// In a replay the recording tells all.
 struct order_entry {
   enum class kind : std::uint8_t {
     joined,   ///< the worker got its first weights

@@ -9,7 +9,8 @@ namespace mailgrad {
 enum class waits_in : std::uint8_t { batch, queue, round, next_round };
 
 /// Judges the gradients of one shard by the present policy. It says where each waits, has updates made when
-/// they are due, and knows who may start: in a run, and in a rehearsal, where an update is none.
+/// they are due, and knows who may start. A shard of a run and one of a rehearsal differ only in what an
+/// update is.
 ///
 ///     judge() -> apply:   the caller makes an update by itself
 ///             -> merge:   the caller keeps it in place(), then update_if_due()

@@ -305,16 +305,13 @@ void shard::update_tables_there(const parallel_update& done) {
 
 /// An update of these rows, which still lacks their gradients.
 sparse_update shard::rows_for(const table_piece& t, std::span<float> weights, double rate) const {
-  return {weights.subspan(t.in_shard, t.size()),
-          t.width,
-          {},
-          {},
-          1,
-          next_update(),
-          t.in_shard,
-          t.row_begin,
-          t.row_end,
-          rate};
+  return {.weights = weights.subspan(t.in_shard, t.size()),
+          .width = t.width,
+          .step = next_update(),
+          .first = t.in_shard,
+          .row_begin = t.row_begin,
+          .row_end = t.row_end,
+          .rate = rate};
 }
 
 /// Memory that is lacking is so before any kernel of the update, which may write in place.

@@ -197,7 +197,8 @@ struct shard_core_options {
 /// of the old policy are taken, applies what waits, and lets every worker start anew.
 ///
 /// An update with helpers stops the turns: nothing but compute_part() may be called until end_update().
-/// Errors  those of update_maker, behind which fail() is to be called; a first shard that is too far ahead.
+/// Errors  std::runtime_error: those of update_maker; a first shard that is too far ahead. The shard cannot
+///         go on. out_of_memory: likewise, but the weights are whole, and fail() is to be called.
 /// Threads one caller at a time. The port must outlive it.
 class shard_core {
 public:

@@ -89,8 +89,10 @@ private:
 ///     make() returned false --compute_part()..., all parts are computed--> end() --> version t+1
 ///
 /// A gradient is counted just before the first version that it helps to make: its gap is noted, and cured.
-/// Errors  std::runtime_error: which update of which rule failed, and why; out_of_memory: nothing changes.
-/// Threads one caller at a time; helpers touch only parts that they have begun.
+/// Errors  std::runtime_error: which update of which rule failed, and why. The shard cannot go on.
+///         out_of_memory: likewise, but the weights are those of before.
+/// Threads one caller at a time; helpers touch only parts that they have begun. The workers, the port and the
+///         timeline must outlive it.
 class update_maker final : public policy_machine::side {
 public:
   struct options {

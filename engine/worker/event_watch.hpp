@@ -20,7 +20,8 @@ public:
 
 /// A watch with a thread, which all queues of this process share. It looks at what the GPUs tell again and
 /// again for 2 ms, then every 50 microseconds, as a small step takes less time than to wake a thread. An
-/// event that no GPU tells of is asked for less often the longer it is watched, but every 50 microseconds.
+/// event that no GPU tells of is asked for less often the longer it is watched, but at least every 50
+/// microseconds.
 /// Errors  std::system_error: there can be no thread.
 std::shared_ptr<event_watch> watch_of_process();
 

@@ -172,11 +172,11 @@ private:
     }
   }
   const std::byte* part_on_gpu(std::size_t set, const batch_part& part, const batch& of) const {
-    std::size_t place = 0;
+    std::optional<std::size_t> place;
     model_.sources().lay_side_by_side([&](const auto& input, std::size_t at) {
-      if (&input.part.of(of) == &part.of(of)) place = at;
+      if (!place && &input.part.of(of) == &part.of(of)) place = at;
     });
-    return address_of(set) + place;
+    return address_of(set) + place.value();
   }
   std::byte* address_of(std::size_t set) { return inputs_[set].on_gpu.on<std::byte>(queue_.where()).data(); }
   const std::byte* address_of(std::size_t set) const {

@@ -90,11 +90,11 @@ void hogwild_writer::queue_dense(const gradient& g, float scale, update_number s
   const float* const values = g.dense.on<float>(s).data();
   for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
     const std::span<float> mine = block_->of(i).values->on<float>(s);
-    for (const shard_range& range : overlaps(ranges_of(g.covered, {0, dense_size_}), ranges_[i])) {
+    for_each_part(ranges_of(g.covered, {0, dense_size_}), ranges_[i], [&](const shard_range& range) {
       const std::span<float> part = mine.subspan(range.begin - ranges_[i].begin, range.size());
       const scaled_gradient one{values + range.begin, scale};
       optimizer_->update(s, {part, part, {&one, 1}, step, range.begin});
-    }
+    });
   }
 }
 
@@ -107,10 +107,14 @@ void hogwild_writer::queue_rows(const gradient& g, float scale, update_number st
       if (part.variable == p.variable) named.push_back({part.rows, part.values.data(), scale});
     if (named.empty()) continue;
     const std::span<float> weights = block_->of(p.shard).values->on<float>(s).subspan(p.in_shard, p.size());
-    sparse_update work{weights, p.width, {}, {}, 1, step, p.in_model, p.row_begin, p.row_end};
-    work.gradients = named;
-    work.scratch = order_.of(row_update_bytes(device_kind::cuda, named));
-    optimizer_->update_rows(s, work);
+    optimizer_->update_rows(s, {.weights = weights,
+                                .width = p.width,
+                                .step = step,
+                                .first = p.in_model,
+                                .row_begin = p.row_begin,
+                                .row_end = p.row_end,
+                                .gradients = named,
+                                .scratch = order_.of(row_update_bytes(device_kind::cuda, named))});
   }
 }
 

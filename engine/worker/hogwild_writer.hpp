@@ -43,7 +43,8 @@ public:
   /// The same, on the host or on a GPU. There it holds `g` until the update has run.
   std::uint64_t write(std::shared_ptr<const gradient> g, float scale);
 
-  /// Writes or reads the state of the rule, without the block. A GPU's has come when the next event passes.
+  /// Writes or reads the state of the rule, between two updates, without the block. What lies on a GPU has
+  /// come when an event has passed that the writer's queue recorded after this call.
   /// Errors  archive_error.
   void keep(archive& a) {
     a.version(1);

@@ -7,6 +7,7 @@
 #include <mailgrad/engine/model/object_pool.hpp>
 
 #include <mutex>
+#include <stdexcept>
 
 namespace mailgrad {
 

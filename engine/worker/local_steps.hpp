@@ -36,7 +36,8 @@ public:
   }
   /// Takes the weights of one shard as the worker's own, or pulls these to `met` in an elastic exchange.
   void receive(std::uint32_t shard, snapshot values, const snapshot& met = {});
-  /// Makes the worker take the next weights of each shard in place of its own, as at a new policy.
+  /// Makes the worker take the next weights of each shard in place of its own, even in an elastic exchange.
+  /// All workers thus begin a new policy with the same weights. A held step is then taken from these.
   void start_anew() noexcept {
     for (auto& read : read_) read.reset();
   }
@@ -59,9 +60,10 @@ public:
   }
   std::uint64_t taken() const noexcept { return taken_; } ///< steps since the last exchange
   bool exchange_due() const noexcept { return !options_.pull && taken_ >= options_.steps; }
-  /// Returns  the weights that shards sent minus the own ones, in place of a gradient. A round begins.
+  /// Returns the weights that shards sent minus the own ones, in place of a gradient. The next round begins.
   std::shared_ptr<const gradient> difference();
-  /// Writes or reads the worker's own weights and all that its steps depend on; from a GPU as hogwild_writer.
+  /// Writes or reads the worker's own weights and all that its steps depend on. It is copied; what lies on a
+  /// GPU has come when an event has passed that the queue recorded after this call.
   void keep(archive& a);
 
 private:

@@ -243,7 +243,7 @@ void stage_program::find_ranges(const parameter_layout& layout) {
     }
   }
   for (auto* const ranges : {&delivered_ranges_, &weights_read_, &tables_read_})
-    *ranges = joined(std::move(*ranges));
+    *ranges = joined_ranges(std::move(*ranges));
 }
 
 stage_program::part stage_program::described(std::size_t number) const {

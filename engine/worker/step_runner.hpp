@@ -132,9 +132,10 @@ public:
   virtual bool copies_ahead() const noexcept { return false; } ///< whether foresee() copies batches ahead
 
   /// Tells the runner which batch the next step is likely to compute, while a step is under way or between
-  /// two. A runner may queue its copy to the device then, and calls `copied`, unless that is empty, when it
-  /// has run, on any thread; the notice may only send a message. The next step may still compute another
-  /// batch. A runner may hold `next` until a step has begun with it, or it was told of another one.
+  /// two. A runner may queue its copy to the device then. When the copy has run, it calls `copied` once, on
+  /// any thread, unless that is empty. The notice may only send a message, and never comes if nothing was
+  /// copied. The next step may still compute another batch. A runner may hold `next` until a step has begun
+  /// with it, or it was told of another one.
   /// Errors  as begin_step() for that batch. A step under way still ends, and the owner begins no other.
   virtual void foresee([[maybe_unused]] std::shared_ptr<const batch> next,
                        [[maybe_unused]] std::function<void()> copied) {}
