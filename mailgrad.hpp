@@ -69,6 +69,7 @@
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
+#include <mailgrad/tensor/memory.hpp>
 #include <mailgrad/tensor/shape.hpp>
 #include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>

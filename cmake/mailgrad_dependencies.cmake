@@ -61,7 +61,7 @@ if(MAILGRAD_PROTOBUF_FOUND AND NOT TARGET protobuf::protoc) # the module finds a
   set(MAILGRAD_PROTOBUF_FOUND OFF)
   message(STATUS "Left out: export to ONNX, and files for TensorBoard: there is no protoc (Debian: protobuf-compiler)")
 endif()
-mailgrad_feature(CHARTS "charts on the live page" "libjs-chart.js" CHARTJS)
+mailgrad_feature(CHARTS "charts on the live page and in reports" "libjs-chart.js" CHARTJS)
 # The interface of C alone: that of C++ is gone from MPI 3 on, and would have to be linked with as well.
 set(MPI_parts CXX)
 set(MPI_CXX_SKIP_MPICXX ON)

@@ -14,6 +14,12 @@
 
 namespace mailgrad {
 
+std::vector<std::pair<std::string, std::optional<double>>> named_figures(const metrics_line& x) {
+  std::vector<std::pair<std::string, std::optional<double>>> named;
+  for (const figure& column : figures_of(x)) named.emplace_back(column.name, column.number());
+  return named;
+}
+
 std::string to_json(const metrics_line& x) { return object_of(figures_of(x)).dump(); }
 
 std::string metrics_csv_header() {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -36,6 +37,9 @@ struct metrics_line {
 
   bool tested() const noexcept { return test_loss || validation_loss; }
 };
+
+/// The figures of a line by the names of their columns, in the order in which they are written.
+std::vector<std::pair<std::string, std::optional<double>>> named_figures(const metrics_line& x);
 
 /// One JSON object without a line feed. An unknown figure is null, or absent if it is of a test.
 std::string to_json(const metrics_line& x);

@@ -16,12 +16,6 @@ namespace mailgrad {
 
 namespace {
 
-/// Two convolutions with 32 and 64 filters of 5 x 5 and max pooling, then a dense layer of 512.
-///
-/// Source  LeCun, Bottou, Bengio & Haffner, Proc. IEEE 86(11), 1998, in the wider form that TensorFlow's
-///         tutorials made common, with relu and max pooling.
-layer_stack lenet_layers();
-
 model_function classifier(layer_stack layers) {
   return [layers = std::move(layers)](graph& g, const model_request& request) {
     return build_classifier(g, layers, request);
@@ -104,8 +98,6 @@ layer_stack mlp_layers(settings& s) {
   return layers;
 }
 
-namespace {
-
 layer_stack lenet_layers() {
   const conv_options five{{5, 5}, {1, 1}, padding::same(), activation::relu};
   return {conv_layer{32, five},
@@ -115,7 +107,5 @@ layer_stack lenet_layers() {
           dense_layer{512, activation::relu},
           dense_layer{}};
 }
-
-} // namespace
 
 } // namespace mailgrad

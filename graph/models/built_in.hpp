@@ -42,4 +42,10 @@ model_function mlp(std::vector<std::size_t> hidden, activation after_each = acti
 /// Errors  as built_in_model.
 layer_stack mlp_layers(settings& s);
 
+/// Two convolutions with 32 and 64 filters of 5 x 5 and max pooling, then a dense layer of 512.
+///
+/// Source  LeCun, Bottou, Bengio & Haffner, Proc. IEEE 86(11), 1998, in the wider form that TensorFlow's
+///         tutorials made common, with relu and max pooling.
+layer_stack lenet_layers();
+
 } // namespace mailgrad

@@ -246,15 +246,10 @@ void register_policy(const custom_policy_entry& entry, std::string_view word) {
   custom_policies().add(word, entry, "policy");
 }
 
-namespace {
-
-/// Whether this is the name of a policy, or the file of a plug-in that is loaded.
 bool is_known_policy(std::string_view word) {
   return std::ranges::find(known_policies, word, &known_policy::name) != known_policies.end() ||
          custom_policies().find(word);
 }
-
-} // namespace
 
 void require_loaded(std::string_view text) {
   if (const std::string_view word = name_of_choice(text); names_a_plugin(word) && !is_known_policy(word))

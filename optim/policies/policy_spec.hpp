@@ -68,6 +68,9 @@ std::vector<std::string_view> policy_names();
 /// Errors  std::invalid_argument in one line.
 void require_loaded(std::string_view text);
 
+/// Whether this is the name of a policy, or the file of a plug-in that is loaded.
+bool is_known_policy(std::string_view word);
+
 /// How each is written, with its numbers, and what it does in a few words: {"ssp:S", "..."}.
 struct policy_form {
   std::string_view text;

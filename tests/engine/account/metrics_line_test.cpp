@@ -42,6 +42,9 @@ TEST(MetricsLine, HasTheseFieldsInThisOrder) {
             R"({"time_s":1.5,"steps":20,"updates":19,"samples":1280,"epoch":0.5,"train_loss":0.25,)"
             R"("learning_rate":0.01,"staleness_mean":0.75,"staleness_p99":2,"computed":21,"applied":15,)"
             R"("merged":4,"discarded":1,"samples_per_s":1000.0,"waiting_s":0.125})");
+  const auto figures = named_figures(some_line());
+  EXPECT_THAT(figures.front(), Pair("time_s", 1.5));
+  EXPECT_THAT(figures.back(), Pair("validation_rmse", std::nullopt));
 }
 
 TEST(MetricsLine, TellsATestWhereThereWasOne) {
