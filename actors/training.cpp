@@ -33,6 +33,7 @@
 #include <utility>
 
 namespace mailgrad {
+
 using messaging::send_anonymously, messaging::spawn_apart;
 
 namespace {

@@ -4,7 +4,6 @@
 #include <mailgrad/actors/protocol/checkpoint_messages.hpp>
 #include <mailgrad/actors/protocol/feeder_messages.hpp>
 #include <mailgrad/actors/protocol/metrics_messages.hpp>
-#include <mailgrad/actors/protocol/recording_messages.hpp>
 #include <mailgrad/actors/protocol/run_messages.hpp>
 #include <mailgrad/actors/protocol/shard_messages.hpp>
 #include <mailgrad/actors/protocol/stage_messages.hpp>

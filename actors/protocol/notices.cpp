@@ -4,7 +4,6 @@
 #include <chrono>
 
 namespace mailgrad {
-using messaging::send;
 
 /// The first entry of a run is sent at once, since nothing was sent before it.
 void order_log::flush_each_second(instant now) {
@@ -16,7 +15,7 @@ void order_log::flush_each_second(instant now) {
 void order_log::mark(std::uint64_t checkpoint, shard_index by) {
   if (!recorder_) return;
   flush();
-  send(self_, recorder_, recording_marked{checkpoint, by});
+  send(recorder_, recording_marked{checkpoint, by});
 }
 
 void order_log::flush() {
@@ -24,14 +23,12 @@ void order_log::flush() {
   order_noted told{notes_.shard, {}, {}};
   told.entries.swap(notes_.entries);
   told.deals.swap(notes_.deals);
-  send(self_, recorder_, std::move(told));
+  send(recorder_, std::move(told));
 }
-
-using messaging::send;
 
 progress_notices::progress_notices(caf::event_based_actor* self, caf::actor tracker, caf::actor coordinator,
                                    rank worker, notice_pace pace)
-    : self_(self), tracker_(std::move(tracker)), coordinator_(std::move(coordinator)), pace_(pace) {
+    : actor_part(self), tracker_(std::move(tracker)), coordinator_(std::move(coordinator)), pace_(pace) {
   unreported_.worker = worker;
 }
 
@@ -47,12 +44,12 @@ void progress_notices::notify_if_due(instant now, const worker_sums& so_far) {
   if (!is_first && !pace_.due(now - last_, unreported_.steps)) return;
   const auto news = take(now, so_far);
   if (!news) return;
-  send(self_, tracker_, *news);
-  send(self_, coordinator_, *news);
+  send(tracker_, *news);
+  send(coordinator_, *news);
 }
 
 void progress_notices::notify(instant now, const worker_sums& so_far) {
-  if (const auto news = take(now, so_far)) send(self_, tracker_, *news);
+  if (const auto news = take(now, so_far)) send(tracker_, *news);
 }
 
 std::optional<worker_progress> progress_notices::take(instant now, const worker_sums& so_far) {

@@ -21,10 +21,10 @@ namespace mailgrad {
 /// recording of a killed run with slow steps.
 ///
 /// Threads those of its actor.
-class order_log {
+class order_log : messaging::actor_part {
 public:
   order_log(caf::event_based_actor* self, caf::actor recorder, shard_index shard = {})
-      : self_(self), recorder_(std::move(recorder)) {
+      : actor_part(self), recorder_(std::move(recorder)) {
     notes_.shard = shard;
   }
 
@@ -54,7 +54,6 @@ private:
 
   void flush_each_second(instant now);
 
-  caf::event_based_actor* self_;
   caf::actor recorder_;
   order_noted notes_;
   instant told_at_{0};
@@ -63,7 +62,7 @@ private:
 /// Tells the tracker how stale gradients were: one message for many gradients.
 ///
 /// Threads  those of the actor that owns it.
-class gap_notices {
+class gap_notices : messaging::actor_part {
 public:
   /// A message is sent after this many gradients at the latest.
   static constexpr std::uint64_t per_notice = 256;
@@ -71,7 +70,7 @@ public:
   /// The steps of `pace` are gradients here.
   gap_notices(caf::event_based_actor* self, caf::actor tracker, const time_source& time,
               notice_pace pace = {})
-      : self_(self), tracker_(std::move(tracker)), time_(time), pace_(pace), sent_(time.now()) {}
+      : actor_part(self), tracker_(std::move(tracker)), time_(time), pace_(pace), sent_(time.now()) {}
 
   /// Each message has also what `counts` gives then.
   void add_counts(std::function<shard_counts()> counts) { counts_ = std::move(counts); }
@@ -91,7 +90,6 @@ public:
   }
 
 private:
-  caf::event_based_actor* self_;
   caf::actor tracker_;
   const time_source& time_;
   notice_pace pace_;
@@ -105,7 +103,7 @@ private:
 /// others by.
 ///
 /// Threads  those of the device actor that owns it.
-class progress_notices {
+class progress_notices : messaging::actor_part {
 public:
   progress_notices(caf::event_based_actor* self, caf::actor tracker, caf::actor coordinator, rank worker,
                    notice_pace pace = {});
@@ -125,7 +123,6 @@ public:
 private:
   std::optional<worker_progress> take(instant now, const worker_sums& so_far);
 
-  caf::event_based_actor* self_;
   caf::actor tracker_;
   caf::actor coordinator_;
   notice_pace pace_;

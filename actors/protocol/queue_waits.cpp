@@ -5,11 +5,12 @@
 #include <utility>
 
 namespace mailgrad {
+
 using messaging::send_anonymously;
 
 queue_waits::queue_waits(caf::event_based_actor* self, std::shared_ptr<device_queue> at,
                          std::shared_ptr<event_watch> watch)
-    : self_(self), at_(std::move(at)), watch_(std::move(watch)) {}
+    : actor_part(self), at_(std::move(at)), watch_(std::move(watch)) {}
 
 void queue_waits::when_done(continuation then) {
   device_event done;
@@ -25,7 +26,7 @@ void queue_waits::when_done(continuation then) {
   if (at_once) return then(why);
   waiting_.push_back({done, std::move(then)});
   if (!watch_) watch_ = watch_of_process();
-  watch_->when_passed(done, [us = caf::actor_cast<caf::actor>(self_)](const std::exception_ptr&) {
+  watch_->when_passed(done, [us = myself()](const std::exception_ptr&) {
     send_anonymously(us, weights_copied{}); // of a lost GPU, too: serve() finds out
   });
 }

@@ -18,7 +18,7 @@ namespace mailgrad {
 ///       \ on a GPU --event passed, weights_copied--> serve() --> then()
 ///
 /// Threads one caller at a time.
-class queue_waits {
+class queue_waits : messaging::actor_part {
 public:
   /// Called once. The argument is null if the work is done, else why it never will be: a device_error.
   using continuation = std::function<void(const std::exception_ptr&)>;
@@ -40,7 +40,6 @@ private:
     continuation then;
   };
 
-  caf::event_based_actor* self_;
   std::shared_ptr<device_queue> at_;
   std::shared_ptr<event_watch> watch_;
   std::vector<waiting> waiting_; ///< in their order; few

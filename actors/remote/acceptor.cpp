@@ -1,7 +1,5 @@
 #include <mailgrad/actors/remote/acceptor.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-
 #include <fmt/format.h>
 
 #include <algorithm>

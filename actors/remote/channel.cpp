@@ -13,34 +13,6 @@ namespace mailgrad::remote {
 
 namespace {
 
-/// Stands in for an actor of another process: who sends it a message sends it to that one, and who watches it
-/// learns when the other process is gone.
-///
-/// It has no work of its own. A message becomes bytes on the thread of its sender, without a turn of this
-/// actor, since a thread of the scheduler may be busy with a step of a model for a long time. A message that
-/// it takes for a third process counts as read when that process has given credit for it.
-class actor_proxy final : public caf::event_based_actor {
-public:
-  actor_proxy(caf::actor_config& config, std::shared_ptr<channel> by, actor_address stands_for);
-
-  const char* name() const override { return "mailgrad.actor-proxy"; }
-  caf::behavior make_behavior() override;
-
-#if CAF_MAJOR_VERSION >= 1
-  bool enqueue(caf::mailbox_element_ptr what, caf::scheduler* scheduler) override;
-#else
-  void enqueue(caf::mailbox_element_ptr what, caf::execution_unit* host) override;
-  ~actor_proxy() override;
-  resume_result resume(caf::execution_unit* unit, std::size_t most) override;
-#endif
-
-private:
-  bool takes(const caf::mailbox_element& what) const;
-
-  const std::shared_ptr<channel> by_; ///< other threads read it
-  actor_address stands_for_;
-};
-
 /// Whether the connection by which a message came may bring another one when the receiver has read it.
 enum class receipt : std::uint8_t { none, of_message, of_body };
 
@@ -53,65 +25,60 @@ caf::message_id id_of(receipt asked) {
 }
 receipt asked_by(caf::message_id id) { return static_cast<receipt>(id.integer_value() & 3U); }
 
-void enqueue(caf::strong_actor_ptr from, const caf::actor& to, caf::message_id id, caf::message m) {
-  tsan_annotations::release(tsan_annotations::tag(to));
-  const tsan_annotations::inside_caf hidden;
-  auto* receiver = caf::actor_cast<caf::abstract_actor*>(to);
-#if CAF_MAJOR_VERSION >= 1
-  receiver->enqueue(caf::make_mailbox_element(std::move(from), id, std::move(m)), nullptr);
-#else
-  receiver->enqueue(std::move(from), id, std::move(m), nullptr);
-#endif
-}
-
 /// Goes when a message from a third process has left this one, and tells the stand-in for its sender.
 std::shared_ptr<const void> receipt_for(const caf::mailbox_element& message) {
   if (!message.mid.is_request() || !message.sender) return nullptr;
   return {nullptr, [to = caf::actor_cast<caf::actor>(message.sender),
-                    id = message.mid.response_id()](const void*) { enqueue(nullptr, to, id, {}); }};
+                    id = message.mid.response_id()](const void*) { messaging::send_as({}, to, {}, id); }};
 }
 
-/// Hands a message to an actor of this process as if `from` had sent it, which stands in for its sender. It
-/// hears, as asked, when the receiver has read it or is no more.
-void hand_message(const caf::actor& from, const caf::actor& to, caf::message m, receipt asked) {
-  enqueue(caf::actor_cast<caf::strong_actor_ptr>(from), to, id_of(asked), std::move(m));
-}
+/// Stands in for an actor of another process: who sends it a message sends it to that one, and who watches it
+/// learns when the other process is gone.
+///
+/// It has no work of its own. A message becomes bytes on the thread of its sender, without a turn of this
+/// actor, since a thread of the scheduler may be busy with a step of a model for a long time. A message that
+/// it takes for a third process counts as read when that process has given credit for it.
+class actor_proxy final : public caf::event_based_actor {
+public:
+  actor_proxy(caf::actor_config& config, std::shared_ptr<channel> by, actor_address stands_for)
+      : caf::event_based_actor(config), by_(std::move(by)), stands_for_(stands_for) {
+    tsan_annotations::release(tsan_annotations::tag(this));
+  }
 
-actor_proxy::actor_proxy(caf::actor_config& config, std::shared_ptr<channel> by, actor_address stands_for)
-    : caf::event_based_actor(config), by_(std::move(by)), stands_for_(stands_for) {
-  tsan_annotations::release(tsan_annotations::tag(this));
-}
-
-/// It hears the order to end, and nothing else.
-caf::behavior actor_proxy::make_behavior() {
-  return {[](const step_ended&) {}};
-}
-
-/// What a handler returns for a message comes with the receipt.
-bool actor_proxy::takes(const caf::mailbox_element& what) const {
-  caf::message m = messaging::content_of(what);
-  const auto kind = m.empty() ? std::nullopt : kind_of(m);
-  if (kind) by_->post(stands_for_, caf::actor_cast<caf::actor>(what.sender), *kind, m, receipt_for(what));
-  if (what.mid.is_response()) by_->was_read(asked_by(what.mid) == receipt::of_body);
-  return kind || what.mid.is_response();
-}
+  const char* name() const override { return "mailgrad.actor-proxy"; }
+  /// It hears the order to end, and nothing else.
+  caf::behavior make_behavior() override {
+    return {[](const step_ended&) {}};
+  }
 
 #if CAF_MAJOR_VERSION >= 1
-bool actor_proxy::enqueue(caf::mailbox_element_ptr what, caf::scheduler* scheduler) {
-  return takes(*what) || caf::event_based_actor::enqueue(std::move(what), scheduler);
-}
+  bool enqueue(caf::mailbox_element_ptr what, caf::scheduler* scheduler) override {
+    return takes(*what) || caf::event_based_actor::enqueue(std::move(what), scheduler);
+  }
 #else
-void actor_proxy::enqueue(caf::mailbox_element_ptr what, caf::execution_unit* host) {
-  if (!takes(*what)) caf::event_based_actor::enqueue(std::move(what), host);
-}
-
-actor_proxy::~actor_proxy() { tsan_annotations::acquire(tsan_annotations::tag(this)); }
-
-caf::event_based_actor::resume_result actor_proxy::resume(caf::execution_unit* unit, std::size_t most) {
-  const tsan_annotations::inside_caf hidden;
-  return caf::event_based_actor::resume(unit, most);
-}
+  void enqueue(caf::mailbox_element_ptr what, caf::execution_unit* host) override {
+    if (!takes(*what)) caf::event_based_actor::enqueue(std::move(what), host);
+  }
+  ~actor_proxy() override { tsan_annotations::acquire(tsan_annotations::tag(this)); }
+  resume_result resume(caf::execution_unit* unit, std::size_t most) override {
+    const tsan_annotations::inside_caf hidden;
+    return caf::event_based_actor::resume(unit, most);
+  }
 #endif
+
+private:
+  /// What a handler returns for a message comes with the receipt.
+  bool takes(const caf::mailbox_element& what) const {
+    caf::message m = messaging::content_of(what);
+    const auto kind = m.empty() ? std::nullopt : kind_of(m);
+    if (kind) by_->post(stands_for_, caf::actor_cast<caf::actor>(what.sender), *kind, m, receipt_for(what));
+    if (what.mid.is_response()) by_->was_read(asked_by(what.mid) == receipt::of_body);
+    return kind || what.mid.is_response();
+  }
+
+  const std::shared_ptr<channel> by_; ///< other threads read it
+  actor_address stands_for_;
+};
 
 /// The step of a gradient; none of any other message.
 std::optional<std::uint64_t> step_of(message_kind kind, const caf::message& m) {
@@ -137,10 +104,6 @@ auto done_or_refused(const Work& work) {
 }
 
 } // namespace
-
-void channel::add(actor_address a, const caf::actor& handle) {
-  add(a, std::function([&] { return handle; }));
-}
 
 caf::actor channel::add(actor_address a, const std::function<caf::actor()>& spawned) {
   caf::actor made;
@@ -173,16 +136,6 @@ caf::actor channel::add_far(caf::actor_system& system, actor_address a) {
   }
   if (over) messaging::end_with_words(made, *over);
   return made;
-}
-
-void channel::take_form(message_kind kind, std::unique_ptr<body_form> form) {
-  const std::lock_guard lock(mutex_);
-  forms_[kind] = std::move(form);
-}
-
-void channel::keep_credit(message_kind kind, std::function<bool()> whether) {
-  const std::lock_guard lock(mutex_);
-  keeps_credit_[kind] = std::move(whether);
 }
 
 // -- to the other process -----------------------------------------------------------------------------------
@@ -235,17 +188,23 @@ void channel::post(const actor_address& to, const caf::actor& from, message_kind
   takes_nothing ? end_for_want_of_room() : ask_for_flush();
 }
 
+/// Does it on the network's thread, if the session has not ended by then.
+void channel::on_network(std::function<void(net::session& s, net::instant now)> work) {
+  network_.post(*endpoint_, [self = shared_from_this(), work = std::move(work)](net::instant now) {
+    if (self->session_) work(*self->session_, now);
+  });
+}
+
 void channel::end_for_want_of_room() {
-  network_.post(*endpoint_, [self = shared_from_this()](net::instant now) {
-    if (!self->session_) return;
-    const std::string words = fmt::format("{} takes no messages, and more than {} MiB wait for it",
-                                          self->session_->peer_name(), self->most_waiting_ >> 20);
-    self->session_->end({net::end_reason::no_credit, words}, now);
+  on_network([this](net::session& s, net::instant now) {
+    s.end({net::end_reason::no_credit, fmt::format("{} takes no messages, and more than {} MiB wait for it",
+                                                   s.peer_name(), most_waiting_ >> 20)},
+          now);
   });
 }
 
 void channel::ask_for_flush() {
-  network_.post(*endpoint_, [self = shared_from_this()](net::instant) { self->flush(); });
+  on_network([this](auto&, auto) { flush(); });
 }
 
 /// On any thread: the last holder of what the other process lends lets it go.
@@ -262,10 +221,7 @@ void channel::give_back(std::uint64_t number) {
 /// On any thread, as give_back(). It takes no lock: whoever reads a gradient that is refused lets its credit
 /// go with the channel's lock held, and the next one gets it.
 void channel::allow(std::uint32_t bodies) {
-  if (is_over_) return;
-  network_.post(*endpoint_, [self = shared_from_this(), bodies](net::instant) {
-    if (self->session_) self->session_->allow(0, bodies);
-  });
+  if (!is_over_) on_network([bodies](net::session& s, auto) { s.allow(0, bodies); });
 }
 
 void channel::flush() {
@@ -340,9 +296,7 @@ bool channel::send(outgoing& message) {
 }
 
 void channel::end(net::ending why) {
-  network_.post(*endpoint_, [self = shared_from_this(), why = std::move(why)](net::instant now) {
-    if (self->session_) self->session_->end(why, now);
-  });
+  on_network([why = std::move(why)](net::session& s, net::instant now) { s.end(why, now); });
 }
 
 // -- from the other process ---------------------------------------------------------------------------------
@@ -464,11 +418,11 @@ bool channel::is_held(const incoming& message) {
 }
 
 void channel::ask_for_held_messages() {
-  network_.post(*endpoint_, [self = shared_from_this()](net::instant now) {
+  on_network([this](net::session& s, net::instant now) {
     try {
-      self->hand_out_held();
+      hand_out_held();
     } catch (const net::protocol_error& e) {
-      if (self->session_) self->session_->end({e.reason(), e.what()}, now);
+      if (session_) s.end({e.reason(), e.what()}, now);
     }
   });
 }
@@ -496,7 +450,7 @@ void channel::hand_out_held() {
 /// goes when a part of the window has been read; what is left of the window then is no reason to wait.
 void channel::was_read(bool had_body) {
   if (!(had_body ? bodies_read_ : messages_read_).is_due() || is_over_) return;
-  network_.post(*endpoint_, [self = shared_from_this()](net::instant) { self->give_back_credit(); });
+  on_network([this](auto&, auto) { give_back_credit(); });
 }
 
 void channel::give_back_credit() {
@@ -563,12 +517,10 @@ bool channel::hand_to_actor(const incoming& message) {
     }
   }
   const bool counts_unanswered = bound_of(message.kind).what == message_bound::of::unanswered;
-  if (counts_unanswered || !from) {
-    hand_message(from, to, std::move(m), receipt::none);
-    return false;
-  }
-  hand_message(from, to, std::move(m), message.had_body ? receipt::of_body : receipt::of_message);
-  return true;
+  const bool is_receipted = !counts_unanswered && from;
+  const receipt asked = message.had_body ? receipt::of_body : receipt::of_message;
+  messaging::send_as(from, to, std::move(m), id_of(is_receipted ? asked : receipt::none));
+  return is_receipted;
 }
 
 void channel::ended(const net::ending& why) {

@@ -50,7 +50,9 @@ public:
   }
 
   /// Lets messages reach an actor of this process, and names it in envelopes.
-  void add(actor_address a, const caf::actor& handle);
+  void add(actor_address a, const caf::actor& handle) {
+    add(a, [&] { return handle; });
+  }
   /// The same for an actor that speaks as soon as it is spawned: `spawned` returns it, and nothing that it
   /// says leaves before its address is known.
   caf::actor add(actor_address a, const std::function<caf::actor()>& spawned);
@@ -58,11 +60,17 @@ public:
   /// words of its end.
   caf::actor add_far(caf::actor_system& system, actor_address a);
   /// Sets how values of such messages travel. Without it, none may come or go.
-  void take_form(message_kind kind, std::unique_ptr<body_form> form);
+  void take_form(message_kind kind, std::unique_ptr<body_form> form) {
+    const std::lock_guard lock(mutex_);
+    forms_[kind] = std::move(form);
+  }
 
   /// Asks whether the credit of a body of this kind is kept when it is handed out, to be given by allow().
   /// Without it, it is given back.
-  void keep_credit(message_kind kind, std::function<bool()> whether);
+  void keep_credit(message_kind kind, std::function<bool()> whether) {
+    const std::lock_guard lock(mutex_);
+    keeps_credit_[kind] = std::move(whether);
+  }
   /// Gives the other process credit for so many bodies more.
   void allow(std::uint32_t bodies);
 
@@ -132,6 +140,7 @@ private:
     bool had_body = false;
   };
 
+  void on_network(std::function<void(net::session& s, net::instant now)> work);
   outgoing written(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m);
   bool send(outgoing& message);
   void end_for_want_of_room();

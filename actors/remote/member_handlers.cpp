@@ -1,4 +1,3 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/member_handlers.hpp>
 
 #include <chrono>
@@ -6,10 +5,6 @@
 #include <utility>
 
 namespace mailgrad::remote {
-
-using messaging::on;
-using messaging::send;
-using messaging::watch;
 
 void run_verdict::fail(std::string why) {
   const std::lock_guard lock(mutex_);
@@ -25,20 +20,19 @@ net::ending run_verdict::end_of_work(std::string words) const {
 worker_handler::worker_handler(caf::event_based_actor* self, std::shared_ptr<channel> by,
                                std::function<std::string()> write_terms, caf::actor coordinator,
                                std::shared_ptr<const run_verdict> verdict)
-    : self_(self), by_(std::move(by)), write_terms_(std::move(write_terms)),
+    : actor_part(self), by_(std::move(by)), write_terms_(std::move(write_terms)),
       coordinator_(std::move(coordinator)), verdict_(std::move(verdict)) {}
 
 caf::behavior worker_handler::make_behavior() {
   messaging::ignore_others(self_);
   tell_terms();
   return {
-      on(self_, [this](const worker_leaves& x) { let_go(x); }),
-      on(self_,
-         [this](const go_on&) {
-           by_->end(verdict_->end_of_work(std::string(work_is_done)));
-           self_->quit();
-         }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
+      on([this](const worker_leaves& x) { let_go(x); }),
+      on([this](const go_on&) {
+        by_->end(verdict_->end_of_work(std::string(work_is_done)));
+        self_->quit();
+      }),
+      on([this](const give_up&) { self_->quit(); }),
   };
 }
 
@@ -48,8 +42,8 @@ void worker_handler::let_go(const worker_leaves& x) {
     by_->leave("its owner ended it before the end of the run");
     return self_->quit();
   }
-  watch(self_, coordinator_, go_on{}); // it may have ended, and with it the run
-  send(self_, coordinator_, verdict_asked{});
+  watch(coordinator_, go_on{}); // it may have ended, and with it the run
+  send(coordinator_, verdict_asked{});
 }
 
 /// Nobody watches this actor, so the worker is told why it gets no terms.
@@ -63,31 +57,30 @@ void worker_handler::tell_terms() const {
 
 shard_handler::shard_handler(caf::event_based_actor* self, std::shared_ptr<channel> by, std::string terms,
                              std::function<void(const std::string&)> ready)
-    : self_(self), by_(std::move(by)), terms_(std::move(terms)), ready_(std::move(ready)) {}
+    : actor_part(self), by_(std::move(by)), terms_(std::move(terms)), ready_(std::move(ready)) {}
 
 caf::behavior shard_handler::make_behavior() {
   messaging::ignore_others(self_);
   by_->post({duty::host}, {}, kind_of<terms_given>(),
             caf::make_message(terms_given{std::exchange(terms_, {})}));
   return {
-      on(self_,
-         [this](const shards_ready& x) {
-           if (x.address.empty()) return by_->fail("expected an address of its shards, found none");
-           if (ready_) std::exchange(ready_, nullptr)(x.address);
-         }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
+      on([this](const shards_ready& x) {
+        if (x.address.empty()) return by_->fail("expected an address of its shards, found none");
+        if (ready_) std::exchange(ready_, nullptr)(x.address);
+      }),
+      on([this](const give_up&) { self_->quit(); }),
   };
 }
 
 watcher_handler::watcher_handler(caf::event_based_actor* self, std::shared_ptr<channel> by,
                                  run_answers answers)
-    : self_(self), by_(std::move(by)), answers_(std::move(answers)) {}
+    : actor_part(self), by_(std::move(by)), answers_(std::move(answers)) {}
 
 caf::behavior watcher_handler::make_behavior() {
   messaging::ignore_others(self_);
   return {
-      on(self_, [this](const run_asked& x) { answer(x); }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
+      on([this](const run_asked& x) { answer(x); }),
+      on([this](const give_up&) { self_->quit(); }),
   };
 }
 

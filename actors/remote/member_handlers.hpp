@@ -49,7 +49,7 @@ private:
 
 /// Tells a worker's process its terms first. When that process has said all that it had to say, its session
 /// is ended.
-class worker_handler {
+class worker_handler : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.worker-handler";
 
@@ -64,7 +64,6 @@ private:
   void tell_terms() const;
   void let_go(const worker_leaves& x);
 
-  caf::event_based_actor* self_;
   std::shared_ptr<channel> by_;
   std::function<std::string()> write_terms_;
   caf::actor coordinator_;
@@ -72,7 +71,7 @@ private:
 };
 
 /// Tells a parameter host its terms, and hears where its shards are reached.
-class shard_handler {
+class shard_handler : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.shard-handler";
 
@@ -82,14 +81,13 @@ public:
   caf::behavior make_behavior();
 
 private:
-  caf::event_based_actor* self_;
   std::shared_ptr<channel> by_;
   std::string terms_;
   std::function<void(const std::string&)> ready_;
 };
 
 /// Answers who watches a run. It has a thread of its own, because answers take their time.
-class watcher_handler {
+class watcher_handler : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.watcher-handler";
 
@@ -99,7 +97,6 @@ public:
 private:
   void answer(const run_asked& x) const;
 
-  caf::event_based_actor* self_;
   std::shared_ptr<channel> by_;
   run_answers answers_;
 };

@@ -1,5 +1,4 @@
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/acceptor.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
@@ -20,7 +19,7 @@
 
 namespace mailgrad::remote {
 
-using messaging::send_anonymously;
+using messaging::send_anonymously, messaging::spawn;
 
 namespace {
 
@@ -111,30 +110,26 @@ void shard_acceptor::on_ended(std::uint64_t session, const net::ending& why) {
     messaging::send_as(shard, options_.coordinator, caf::make_message(worker_left{worker, incarnation}));
 }
 
-using messaging::on, messaging::send_anonymously, messaging::watch;
-
 shard_host::shard_host(caf::event_based_actor* self, shard_host_options options)
-    : self_(self), options_(std::move(options)) {}
+    : actor_part(self), options_(std::move(options)) {}
 
 caf::behavior shard_host::make_behavior() {
   messaging::ignore_others(self_);
   return {
-      on(self_,
-         [this](const terms_given& x) {
-           try {
-             begin(x);
-           } catch (const std::exception& e) {
-             options_.by->fail(std::string("cannot hold these shards: ") + e.what());
-             end();
-           }
-         }),
-      on(self_,
-         [this](const shard_lost& x) {
-           options_.by->fail(
-               fmt::format("its shard {} failed{}{}", x.shard.value, x.why.empty() ? "" : ": ", x.why));
-           end();
-         }),
-      on(self_, [this](const give_up&) { end(); }),
+      on([this](const terms_given& x) {
+        try {
+          begin(x);
+        } catch (const std::exception& e) {
+          options_.by->fail(std::string("cannot hold these shards: ") + e.what());
+          end();
+        }
+      }),
+      on([this](const shard_lost& x) {
+        options_.by->fail(
+            fmt::format("its shard {} failed{}{}", x.shard.value, x.why.empty() ? "" : ": ", x.why));
+        end();
+      }),
+      on([this](const give_up&) { end(); }),
   };
 }
 
@@ -218,7 +213,7 @@ void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source block
     shards_[s] = all[s] = by.add({duty::shard, s}, [&] {
       return spawn_shard(system, std::move(t), with, {.blocks = blocks}, options_.parameter_actor.get());
     });
-    watch(self_, shards_[s], shard_lost{{s}});
+    watch(shards_[s], shard_lost{{s}});
   }
 }
 
@@ -227,8 +222,6 @@ void shard_host::end() {
   for (const auto& [s, shard] : shards_) send_anonymously(shard, give_up{});
   self_->quit();
 }
-
-using messaging::send_anonymously, messaging::spawn;
 
 namespace {
 

@@ -104,7 +104,7 @@ struct shard_host_options {
 ///
 ///     waiting --terms_given--> serving --the session with the server has ended--> closed
 ///        \--terms that it cannot read: leaves with words--/
-class shard_host {
+class shard_host : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.shard-host";
 
@@ -118,7 +118,6 @@ private:
                     const shard_acceptor_options& acceptor);
   void end();
 
-  caf::event_based_actor* self_;
   shard_host_options options_;
   std::map<std::uint32_t, caf::actor> shards_; ///< of this process
   std::unique_ptr<shard_acceptor> acceptor_;

@@ -14,27 +14,27 @@
 #include <utility>
 
 namespace mailgrad::remote {
-using messaging::on, messaging::send_anonymously, messaging::spawn;
+
+using messaging::send_anonymously, messaging::spawn;
 
 namespace {
 
 /// Hands answers to who waits for them.
-class answer_handler {
+class answer_handler : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.answer-handler";
 
   answer_handler(caf::event_based_actor* self, std::function<void(const run_answered&)> take)
-      : self_(self), take_(std::move(take)) {}
+      : actor_part(self), take_(std::move(take)) {}
 
   caf::behavior make_behavior() {
     return {
-        on(self_, [this](const run_answered& x) { take_(x); }),
-        on(self_, [this](const give_up&) { self_->quit(); }),
+        on([this](const run_answered& x) { take_(x); }),
+        on([this](const give_up&) { self_->quit(); }),
     };
   }
 
 private:
-  caf::event_based_actor* self_;
   std::function<void(const run_answered&)> take_;
 };
 

@@ -1,4 +1,3 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/acceptor.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
@@ -16,28 +15,26 @@
 
 namespace mailgrad::remote {
 
-using messaging::on, messaging::send, messaging::send_after, messaging::send_anonymously, messaging::spawn,
-    messaging::spawn_apart, messaging::watch;
+using messaging::send_anonymously, messaging::spawn, messaging::spawn_apart;
 
 namespace {
 
 /// Looks for something, on a thread of its own, because it reads files.
-class samples_search {
+class samples_search : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.samples-search";
 
   samples_search(caf::event_based_actor* self, std::function<void()> look)
-      : self_(self), look_(std::move(look)) {}
+      : actor_part(self), look_(std::move(look)) {}
   caf::behavior make_behavior() {
-    send(self_, caf::actor_cast<caf::actor>(self_), go_on{});
-    return {on(self_, [this](const go_on&) {
+    send(myself(), go_on{});
+    return {on([this](const go_on&) {
       look_();
       self_->quit();
     })};
   }
 
 private:
-  caf::event_based_actor* self_;
   std::function<void()> look_;
 };
 
@@ -54,7 +51,7 @@ net::hello hello_of(const worker_terms& terms) {
 } // namespace
 
 worker_host::worker_host(caf::event_based_actor* self, worker_host_options options)
-    : self_(self), options_(std::move(options)) {}
+    : actor_part(self), options_(std::move(options)) {}
 
 worker_host::~worker_host() {
   for (const auto& host : shard_hosts_) host->leave("its worker has ended");
@@ -64,34 +61,31 @@ worker_host::~worker_host() {
 caf::behavior worker_host::make_behavior() {
   messaging::ignore_others(self_);
   return {
-      on(self_,
-         [this](const terms_given& x) {
-           try {
-             take_terms(x);
-           } catch (const std::exception& e) {
-             options_.by->fail(std::string("cannot do this work: ") + e.what());
-             self_->quit();
-           }
-         }),
-      on(self_,
-         [this](const go_on&) { // one more parameter host is there, or the search for samples is over
-           ++ready_;
-           begin_if_ready();
-         }),
-      on(self_, [this](const shards_unreachable& x) { on_unreachable(x); }),
-      on(self_, [this](const leave_run& x) { send(self_, worker_, x); }),
-      on(self_, [this](const worker_left&) { early_ = true; }),
-      on(self_,
-         [this](const worker_lost& x) {
-           if (x.why.empty() && cut_off_ && !early_) return; // on_unreachable() tells which end it is
-           if (x.why.empty())
-             options_.by->post({duty::host}, {}, kind_of<worker_leaves>(),
-                               caf::make_message(worker_leaves{early_}));
-           else
-             options_.by->fail("its worker failed: " + x.why);
-           self_->quit();
-         }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
+      on([this](const terms_given& x) {
+        try {
+          take_terms(x);
+        } catch (const std::exception& e) {
+          options_.by->fail(std::string("cannot do this work: ") + e.what());
+          self_->quit();
+        }
+      }),
+      on([this](const go_on&) { // one more parameter host is there, or the search for samples is over
+        ++ready_;
+        begin_if_ready();
+      }),
+      on([this](const shards_unreachable& x) { on_unreachable(x); }),
+      on([this](const leave_run& x) { send(worker_, x); }),
+      on([this](const worker_left&) { early_ = true; }),
+      on([this](const worker_lost& x) {
+        if (x.why.empty() && cut_off_ && !early_) return; // on_unreachable() tells which end it is
+        if (x.why.empty())
+          options_.by->post({duty::host}, {}, kind_of<worker_leaves>(),
+                            caf::make_message(worker_leaves{early_}));
+        else
+          options_.by->fail("its worker failed: " + x.why);
+        self_->quit();
+      }),
+      on([this](const give_up&) { self_->quit(); }),
   };
 }
 
@@ -152,8 +146,7 @@ void worker_host::on_unreachable(const shards_unreachable& x) {
   if (x.waited) return options_.by->lose(x.why);
   cut_off_ = true;
   const auto terms = shard_hosts_.front()->terms();
-  send_after(self_, terms ? terms->times.silence() : net::timing{}.silence(),
-             shards_unreachable{x.why, true});
+  send_after(terms ? terms->times.silence() : net::timing{}.silence(), shards_unreachable{x.why, true});
 }
 
 void worker_host::begin_if_ready() {
@@ -241,7 +234,7 @@ void worker_host::begin() {
     stages_ = std::move(made.stages);
     return made.device;
   });
-  watch(self_, worker_, worker_lost{told_->terms.worker});
+  watch(worker_, worker_lost{told_->terms.worker});
   options_.on_begin(worker_, peers);
 }
 

@@ -55,7 +55,7 @@ struct worker_host_options {
 /// A worker that is cut off from a parameter host waits as long as a silence may last. If that host is gone,
 /// the server ends the run meanwhile, and the worker still reports what it has done. Else the connection
 /// alone is broken, and it leaves as one that is cut off from the server, so that it may come back.
-class worker_host {
+class worker_host : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.worker-host";
 
@@ -76,7 +76,6 @@ private:
   worker_peers meet(const exchange_terms& exchange);
   caf::actor add_worker(std::size_t known_by, const std::function<caf::actor()>& spawned);
 
-  caf::event_based_actor* self_;
   worker_host_options options_;
   std::optional<given_terms> told_;
   std::vector<std::unique_ptr<client_side>> shard_hosts_; ///< as in the terms

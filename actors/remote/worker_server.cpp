@@ -22,7 +22,7 @@
 
 namespace mailgrad::remote {
 
-using messaging::send_anonymously;
+using messaging::send_anonymously, messaging::spawn, messaging::spawn_apart;
 
 namespace {
 
@@ -418,8 +418,6 @@ void worker_server::end(const std::string& words, const std::string& to_workers)
   network_->forget(*end_);
   if (const std::string line = refused_.rest(); !line.empty()) tell_trouble(line);
 }
-
-using messaging::send_anonymously, messaging::spawn, messaging::spawn_apart;
 
 namespace {
 

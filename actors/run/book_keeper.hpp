@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 
@@ -19,7 +20,7 @@ namespace mailgrad {
 /// Guarantees  at most one question is under way to each actor, however often the owner asks, so no mailbox
 ///             grows while a step takes long. An actor that has ended is not waited for.
 /// Threads     those of the coordinator that owns it.
-class book_keeper {
+class book_keeper : messaging::actor_part {
 public:
   /// Called with the number of a request and the books so far. Must not block.
   using teller = std::function<void(std::uint64_t request, const run_outcome& books)>;
@@ -69,7 +70,6 @@ private:
   void tell_if_all_answered(const switches& done);
   std::vector<late_figures> late_for(std::uint64_t request) const;
 
-  caf::event_based_actor* self_;
   teller tell_;
   std::shared_ptr<const time_source> time_;
   std::vector<teller_of_books> devices_; ///< by rank

@@ -1,6 +1,5 @@
 #include <mailgrad/actors/run/checkpointer.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/feeder_cut.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
@@ -19,12 +18,10 @@ namespace mailgrad {
 // The parts of a checkpoint that the coordinator itself makes, and those that it waits for.
 // The checkpoint of the end of a run.
 
-using messaging::send;
-
 checkpointer::checkpointer(caf::event_based_actor* self, checkpointer_options options, std::uint32_t workers,
                            std::uint32_t slots, std::vector<caf::actor> shards, caf::actor feeder,
                            std::shared_ptr<const time_source> time, schedule_now schedule)
-    : self_(self), options_(std::move(options)), workers_(slots), shards_(std::move(shards)),
+    : actor_part(self), options_(std::move(options)), workers_(slots), shards_(std::move(shards)),
       feeder_(std::move(feeder)), time_(std::move(time)), schedule_(std::move(schedule)),
       named_(options_.named) {
   for (std::uint32_t r = workers; r < slots; ++r) {
@@ -38,7 +35,7 @@ checkpointer::checkpointer(caf::event_based_actor* self, checkpointer_options op
 void checkpointer::begin() {
   if (!active()) return;
   begun_ = time_->now();
-  send(self_, feeder_, watch_checkpoints{options_.every_batches, options_.every});
+  send(feeder_, watch_checkpoints{options_.every_batches, options_.every});
 }
 
 void checkpointer::on_joined(rank joined, const caf::actor& device) {
@@ -90,9 +87,9 @@ bool checkpointer::in_block() const {
 
 void checkpointer::ask(const worker& w) const {
   if (holding_)
-    send(self_, w.device, hold_for_checkpoint{number_});
+    send(w.device, hold_for_checkpoint{number_});
   else
-    send(self_, w.device, take_checkpoint{number_});
+    send(w.device, take_checkpoint{number_});
 }
 
 /// A run that has ended takes no other than that of its end, which take_last() begins.
@@ -114,7 +111,7 @@ void checkpointer::collect() {
   holding_ = in_block();
   asked_ = time_->now();
   note_begin();
-  if (options_.recorder) send(self_, options_.recorder, mark_recording{number_});
+  if (options_.recorder) send(options_.recorder, mark_recording{number_});
   steps_ = options_.card.steps;
   parts_.clear();
   failure_.clear();
@@ -124,8 +121,8 @@ void checkpointer::collect() {
 }
 
 void checkpointer::ask_shards_and_feeder() {
-  for (const caf::actor& shard : shards_) send(self_, shard, take_checkpoint{number_});
-  send(self_, feeder_, take_checkpoint{number_});
+  for (const caf::actor& shard : shards_) send(shard, take_checkpoint{number_});
+  send(feeder_, take_checkpoint{number_});
 }
 
 void checkpointer::give_up() {
@@ -177,7 +174,7 @@ void checkpointer::let_go_on() {
   for (const worker& w : workers_) {
     if (!w.device || w.gone) continue;
     anybody = true;
-    send(self_, w.device, block_copied{number_});
+    send(w.device, block_copied{number_});
   }
   if (anybody) account_.held_seconds += in_seconds(time_->now() - asked_);
 }
@@ -196,7 +193,7 @@ void checkpointer::write_if_whole() {
   const bool nobody_is_left = std::ranges::all_of(workers_, &worker::gone);
   if (number_ == end_ || nobody_is_left) end_steps_ = steps_;
   named_ = std::max(named_, steps_); // local steps of a lost worker may be lost, too
-  send(self_, options_.writer, write_checkpoint{number_, named_, std::exchange(parts_, {})});
+  send(options_.writer, write_checkpoint{number_, named_, std::exchange(parts_, {})});
 }
 
 /// As if the writer had said so.
@@ -206,7 +203,7 @@ void checkpointer::end_failed() {
   writing_ = true;
   parts_.clear();
   checkpoint_written ended{number_, steps_, {}, std::exchange(failure_, {}), 0, 0, false};
-  send(self_, caf::actor_cast<caf::actor>(self_), std::move(ended));
+  send(myself(), std::move(ended));
 }
 
 void checkpointer::on_written(const checkpoint_written& x) {
@@ -394,8 +391,6 @@ std::optional<wait_reason> checkpointer::blocked_on(const slot_table& slots) con
   return wait_reason{fmt::format("checkpoint {} waits for {}", number_, whom), (now - asked_).count()};
 }
 
-using messaging::send;
-
 /// Another policy than hogwild has things to push and to forget at the end. Workers of hogwild go as they
 /// are.
 void checkpointer::begin_end(run_phase now) {
@@ -407,14 +402,13 @@ void checkpointer::begin_end(run_phase now) {
   collect();
   end_ = number_;
   for (const worker& w : workers_)
-    if (!w.gone) send(self_, w.device, mark_at_end{end_});
+    if (!w.gone) send(w.device, mark_at_end{end_});
 }
 
 /// Answers those that wait.
 void checkpointer::let_end(std::uint64_t number) {
   for (const rank r : std::exchange(at_end_, {}))
-    if (worker& w = workers_[r.value]; std::exchange(w.at_end, false))
-      send(self_, w.device, mark_at_end{number});
+    if (worker& w = workers_[r.value]; std::exchange(w.at_end, false)) send(w.device, mark_at_end{number});
 }
 
 void checkpointer::on_end_of(rank ending) {
@@ -444,12 +438,10 @@ void checkpointer::take_last(std::function<void()> done) {
   ask_shards_and_feeder();
 }
 
-using messaging::on;
-
 caf::behavior checkpoint_writer::make_behavior() {
   return {
-      on(self_, [this](const write_checkpoint& x) { return write(x); }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
+      on([this](const write_checkpoint& x) { return write(x); }),
+      on([this](const give_up&) { self_->quit(); }),
   };
 }
 

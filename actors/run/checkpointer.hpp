@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/slot_table.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
@@ -54,7 +55,7 @@ enum class run_phase : std::uint8_t {
 /// Under hogwild it holds the workers while it collects: it copies the block when all of them stand still, or
 /// the shards do, and then lets them go on.
 /// Threads  those of the coordinator that owns it.
-class checkpointer {
+class checkpointer : messaging::actor_part {
 public:
   using schedule_now = std::function<kept_schedule()>;
 
@@ -163,7 +164,6 @@ private:
   void note_end(const checkpoint_written& x);
   void note_given_up();
 
-  caf::event_based_actor* self_;
   checkpointer_options options_;
   std::vector<worker> workers_; ///< by rank
   std::vector<rank> at_end_;    ///< those that wait to be told to mark
@@ -206,19 +206,18 @@ struct checkpoint_writer_options {
 ///
 /// Guarantees  every write_checkpoint is answered. A failure leaves the older checkpoints as they were, but
 ///             on a full disk the oldest goes for a newer one, as long as a whole one stays (make_room()).
-class checkpoint_writer {
+class checkpoint_writer : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.checkpoint-writer";
 
   checkpoint_writer(caf::event_based_actor* self, checkpoint_writer_options options)
-      : self_(self), options_(std::move(options)) {}
+      : actor_part(self), options_(std::move(options)) {}
   caf::behavior make_behavior();
 
 private:
   checkpoint_written write(const write_checkpoint& x);
   void write(const write_checkpoint& x, checkpoint_written& written);
 
-  caf::event_based_actor* self_;
   checkpoint_writer_options options_;
   bool room_helps_ = true; ///< the last time that room was made on a full disk, there was enough
 };

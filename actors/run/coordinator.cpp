@@ -1,4 +1,3 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/coordinator.hpp>
 
 #include <fmt/format.h>
@@ -24,8 +23,6 @@ inline std::string remaining_batches(std::uint64_t count) {
                     : "the " + std::to_string(count) + " mini-batches that remain";
 }
 
-using messaging::on, messaging::send, messaging::sender_of, messaging::watch;
-
 namespace {
 
 std::string worker_at_step(const worker_report& r, std::uint64_t step) {
@@ -40,7 +37,7 @@ std::string last_finite(const worker_report& r) {
 } // namespace
 
 coordinator::coordinator(caf::event_based_actor* self, coordinator_options options)
-    : self_(self), options_(std::move(options)), slots_(options_.workers, options_.ranks()),
+    : actor_part(self), options_(std::move(options)), slots_(options_.workers, options_.ranks()),
       shares_(self, options_.shards, options_.feeder, options_.time), losses_(options_.ranks()),
       switcher_(self, options_.policies, options_.workers, options_.ranks(), options_.shards, options_.feeder,
                 options_.time, options_.replayed ? &options_.replayed->end.switches : nullptr,
@@ -65,10 +62,9 @@ coordinator::coordinator(caf::event_based_actor* self, coordinator_options optio
 }
 
 caf::behavior coordinator::make_behavior() {
-  for (std::uint32_t i = 0; i < options_.shards.size(); ++i)
-    watch(self_, options_.shards[i], shard_lost{{i}});
-  watch(self_, options_.feeder, feeder_lost{});
-  if (options_.checkpoints.recorder) watch(self_, options_.checkpoints.recorder, recorder_lost{});
+  for (std::uint32_t i = 0; i < options_.shards.size(); ++i) watch(options_.shards[i], shard_lost{{i}});
+  watch(options_.feeder, feeder_lost{});
+  if (options_.checkpoints.recorder) watch(options_.checkpoints.recorder, recorder_lost{});
   if (options_.shares_credit) switcher_.share_credit();
   if (options_.resumed) switcher_.resume(*options_.resumed, options_.steps_before);
   hold_switches();
@@ -76,63 +72,56 @@ caf::behavior coordinator::make_behavior() {
   checkpointer_.begin();
   bring_next();
   if (options_.automatic)
-    send(self_, options_.tracker, watch_signals{options_.workers * options_.automatic->window});
+    send(options_.tracker, watch_signals{options_.workers * options_.automatic->window});
   return running();
 }
 
 caf::message_handler coordinator::checkpoints() {
   return {
-      on(self_, [this](const checkpoint_part& x) { on_part(x); }),
-      on(self_,
-         [this](const checkpoint_failed& x) {
-           checkpointer_.on_failed(x);
-           go_on_with_checkpoints();
-         }),
-      on(self_, [this](const worker_at_end& x) { on_end_of(x); }),
-      on(self_, [this](const tests_judged& x) { checkpointer_.keep(x.so_far); }),
-      on(self_,
-         [this](const recorder_lost&) {
-           checkpointer_.give_up();
-           go_on_with_checkpoints();
-         }),
-      on(self_,
-         [this](const checkpoint_due&) {
-           checkpointer_.on_due();
-           go_on_with_checkpoints();
-         }),
-      on(self_,
-         [this](const request_checkpoint&) {
-           checkpointer_.request();
-           go_on_with_checkpoints();
-         }),
-      on(self_,
-         [this](const checkpoint_written& x) {
-           checkpointer_.on_written(x);
-           if (options_.on_checkpoint) options_.on_checkpoint(checkpointer_.account());
-           go_on_with_checkpoints();
-           give_slots();
-           end_if_all_reported();
-         }),
+      on([this](const checkpoint_part& x) { on_part(x); }),
+      on([this](const checkpoint_failed& x) {
+        checkpointer_.on_failed(x);
+        go_on_with_checkpoints();
+      }),
+      on([this](const worker_at_end& x) { on_end_of(x); }),
+      on([this](const tests_judged& x) { checkpointer_.keep(x.so_far); }),
+      on([this](const recorder_lost&) {
+        checkpointer_.give_up();
+        go_on_with_checkpoints();
+      }),
+      on([this](const checkpoint_due&) {
+        checkpointer_.on_due();
+        go_on_with_checkpoints();
+      }),
+      on([this](const request_checkpoint&) {
+        checkpointer_.request();
+        go_on_with_checkpoints();
+      }),
+      on([this](const checkpoint_written& x) {
+        checkpointer_.on_written(x);
+        if (options_.on_checkpoint) options_.on_checkpoint(checkpointer_.account());
+        go_on_with_checkpoints();
+        give_slots();
+        end_if_all_reported();
+      }),
   };
 }
 
 caf::message_handler coordinator::books() {
   return {
-      on(self_, [this](const gather_books& x) { books_.gather(x.request, switcher_.done()); }),
-      on(self_, [this](const tell_books& x) { books_.tell(x.request, switcher_.done()); }),
-      on(self_,
-         [this](const worker_books& x) {
-           hear(sender_of(self_));
-           books_.take(x, switcher_.done());
-         }),
-      on(self_, [this](const shard_books& x) { books_.take(x, switcher_.done()); }),
-      on(self_,
-         [this](const worker_progress& x) {
-           slots_.hear(sender_of(self_), x.worker, options_.time->now());
-           losses_.take(x.worker, x.steps, x.samples, std::bit_cast<double>(x.loss_sum_bits));
-           losses_.add(x.worker, x.sums);
-           judge_loss(x);
-         }),
+      on([this](const gather_books& x) { books_.gather(x.request, switcher_.done()); }),
+      on([this](const tell_books& x) { books_.tell(x.request, switcher_.done()); }),
+      on([this](const worker_books& x) {
+        hear(sender());
+        books_.take(x, switcher_.done());
+      }),
+      on([this](const shard_books& x) { books_.take(x, switcher_.done()); }),
+      on([this](const worker_progress& x) {
+        slots_.hear(sender(), x.worker, options_.time->now());
+        losses_.take(x.worker, x.steps, x.samples, std::bit_cast<double>(x.loss_sum_bits));
+        losses_.add(x.worker, x.sums);
+        judge_loss(x);
+      }),
   };
 }
 
@@ -164,7 +153,7 @@ void coordinator::hold_switches() {
 }
 
 void coordinator::on_part(const checkpoint_part& x) {
-  hear(sender_of(self_));
+  hear(sender());
   checkpointer_.on_part(x);
   go_on_with_checkpoints();
   give_slots();
@@ -172,7 +161,7 @@ void coordinator::on_part(const checkpoint_part& x) {
 
 /// The state of a run that is stopped or fails is no end from which it could be made longer.
 void coordinator::on_end_of(const worker_at_end& x) {
-  hear(sender_of(self_));
+  hear(sender());
   if (!slots_.is_of(x.worker, x.incarnation)) return;
   if (outcome_.how != run_outcome::ending::completed) checkpointer_.give_up_end();
   switcher_.free_credit();
@@ -213,45 +202,40 @@ void coordinator::stop_when_kept(const stop_training& x) {
 
 caf::behavior coordinator::running() {
   return caf::message_handler{
-      on(self_,
-         [this](const loss_diverged& x) {
-           if (!slots_.is_of(x.report.worker, x.incarnation)) return;
-           if (x.report.not_finite == 0) checkpointer_.give_up(); // shards may have taken its gradient
-           stop(run_outcome::ending::diverged, "the loss of " + worker_at_step(x.report, x.step) +
-                                                   " is not finite; " + last_finite(x.report));
-           account_for(x.report);
-         }),
-      on(self_,
-         [this](const worker_failed& x) {
-           if (slots_.is_of(x.report.worker, x.incarnation)) on_failed(x);
-         }),
-      on(self_, [this](const shard_lost& x) { on_shard_lost(x); }),
-      on(self_, [this](const shard_failed& x) { on_shard_failed(x); }),
-      on(self_, [this](const feeder_lost& x) { on_feeder_lost(x); }),
-      on(self_,
-         [this](const feeder_report& x) {
-           outcome_.feeder_trace = x.trace;
-           end_if_all_reported();
-         }),
-      on(self_, [this](const request_switch& x) { switcher_.request(x); }),
-      on(self_, [this](const step_reached& x) { switcher_.on_step(x); }),
-      on(self_,
-         [this](const worker_paused& x) {
-           hear(sender_of(self_));
-           switcher_.on_paused(x);
-         }),
-      on(self_, [this](const policy_switched& x) { on_switched(x); }),
-      on(self_, [this](const signals_observed& x) { on_signals(x); }),
-      on(self_, [this](const stop_training& x) { stop_when_kept(x); }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
-      on(self_, [this](const shard_report& x) { on_report(x); }),
-      on(self_, [](const verdict_asked&) { return go_on{}; }),
-      on(self_, [this](const list_wait_reasons&) { tell_waits(); }),
-      on(self_,
-         [this](const wait_reason& x) {
-           hear(sender_of(self_));
-           if (options_.on_wait) options_.on_wait(x);
-         }),
+      on([this](const loss_diverged& x) {
+        if (!slots_.is_of(x.report.worker, x.incarnation)) return;
+        if (x.report.not_finite == 0) checkpointer_.give_up(); // shards may have taken its gradient
+        stop(run_outcome::ending::diverged,
+             "the loss of " + worker_at_step(x.report, x.step) + " is not finite; " + last_finite(x.report));
+        account_for(x.report);
+      }),
+      on([this](const worker_failed& x) {
+        if (slots_.is_of(x.report.worker, x.incarnation)) on_failed(x);
+      }),
+      on([this](const shard_lost& x) { on_shard_lost(x); }),
+      on([this](const shard_failed& x) { on_shard_failed(x); }),
+      on([this](const feeder_lost& x) { on_feeder_lost(x); }),
+      on([this](const feeder_report& x) {
+        outcome_.feeder_trace = x.trace;
+        end_if_all_reported();
+      }),
+      on([this](const request_switch& x) { switcher_.request(x); }),
+      on([this](const step_reached& x) { switcher_.on_step(x); }),
+      on([this](const worker_paused& x) {
+        hear(sender());
+        switcher_.on_paused(x);
+      }),
+      on([this](const policy_switched& x) { on_switched(x); }),
+      on([this](const signals_observed& x) { on_signals(x); }),
+      on([this](const stop_training& x) { stop_when_kept(x); }),
+      on([this](const give_up&) { self_->quit(); }),
+      on([this](const shard_report& x) { on_report(x); }),
+      on([](const verdict_asked&) { return go_on{}; }),
+      on([this](const list_wait_reasons&) { tell_waits(); }),
+      on([this](const wait_reason& x) {
+        hear(sender());
+        if (options_.on_wait) options_.on_wait(x);
+      }),
   }
       .or_else(comings_and_goings())
       .or_else(checkpoints())
@@ -271,7 +255,7 @@ void coordinator::on_switched(const policy_switched& x) {
   hold_switches(); // who joins before the next one must not miss it
   switcher_.on_switched(x);
   if (options_.observer && switcher_.done().size() > before)
-    send(self_, options_.observer, event_noted{switcher_.done().back()});
+    send(options_.observer, event_noted{switcher_.done().back()});
   bring_next();
   go_on_with_checkpoints();
   give_slots();
@@ -289,7 +273,7 @@ void coordinator::take(const worker_joined& x) {
   checkpointer_.on_joined(x.worker, x.device);
   books_.on_joined(x.worker, x.device);
   go_on_with_checkpoints();
-  if (abandoned_) send(self_, x.device, give_up{});
+  if (abandoned_) send(x.device, give_up{});
 }
 
 /// Where shards are not asked what they took of a lost worker, nobody knows what it did since the run was
@@ -322,8 +306,8 @@ void coordinator::on_lost(const worker_lost& x) {
     if (const auto nothing = shares_.begin(gone)) note_trained(*nothing);
   } else {
     for (const caf::actor& shard : options_.shards)
-      if (!options_.needs_all) send(self_, shard, gone);
-    send(self_, options_.feeder, gone);
+      if (!options_.needs_all) send(shard, gone);
+    send(options_.feeder, gone);
   }
   outcome_.lost[worker.value] = true;
   anybody_went_early_ = true;
@@ -352,41 +336,35 @@ void coordinator::account_for(const worker_report& report, bool lost,
   collect_if_all_accounted();
 }
 
-using messaging::on, messaging::send, messaging::send_after, messaging::sender_of, messaging::watch;
-
 caf::message_handler coordinator::comings_and_goings() {
   return {
-      on(self_, [this](const worker_joined& x) { on_joined(x); }),
-      on(self_,
-         [this](const worker_finished& x) {
-           if (!slots_.is_of(x.report.worker, x.incarnation)) return;
-           anybody_went_early_ = anybody_went_early_ || !x.why_left.empty();
-           account_for(x.report, false, x.in_block);
-         }),
-      on(self_, [this](const worker_lost& x) { on_lost(x); }),
-      on(self_,
-         [this](const worker_left& x) {
-           on_parted({x, sender_of(self_)});
-         }),
-      on(self_, [this](const trace_reported& x) { return on_trace(x); }),
-      on(self_,
-         [this](const shard_trace_reported& x) {
-           if (x.shard.value < reported_.size())
-             options_.timelines.take(timeline_teller::of(x.shard), x.piece, options_.time->now());
-           return trace_taken{};
-         }),
-      on(self_, [this](const trained_reported& x) { on_trained(x); }),
-      on(self_, [this](const share_ended& x) { on_share_ended(x); }),
-      on(self_, [this](const undealt_counted& x) { on_undealt(x); }),
-      on(self_, [this](const wait_over& x) { on_wait_over(x); }),
+      on([this](const worker_joined& x) { on_joined(x); }),
+      on([this](const worker_finished& x) {
+        if (!slots_.is_of(x.report.worker, x.incarnation)) return;
+        anybody_went_early_ = anybody_went_early_ || !x.why_left.empty();
+        account_for(x.report, false, x.in_block);
+      }),
+      on([this](const worker_lost& x) { on_lost(x); }),
+      on([this](const worker_left& x) {
+        on_parted({x, sender()});
+      }),
+      on([this](const trace_reported& x) { return on_trace(x); }),
+      on([this](const shard_trace_reported& x) {
+        if (x.shard.value < reported_.size())
+          options_.timelines.take(timeline_teller::of(x.shard), x.piece, options_.time->now());
+        return trace_taken{};
+      }),
+      on([this](const trained_reported& x) { on_trained(x); }),
+      on([this](const share_ended& x) { on_share_ended(x); }),
+      on([this](const undealt_counted& x) { on_undealt(x); }),
+      on([this](const wait_over& x) { on_wait_over(x); }),
   };
 }
 
 /// A newcomer is watched while it waits for its slot, since no run must wait for a dead one.
 void coordinator::on_joined(const worker_joined& x) {
-  if ((x.late && !lets_in()) || !slots_.may_take(x.worker, x.incarnation))
-    return send(self_, x.device, give_up{});
-  watch(self_, x.device, worker_lost{x.worker, {}, x.incarnation});
+  if ((x.late && !lets_in()) || !slots_.may_take(x.worker, x.incarnation)) return send(x.device, give_up{});
+  watch(x.device, worker_lost{x.worker, {}, x.incarnation});
   if (!x.late) return take(x);
   newcomers_.push_back(x);
   give_slots();
@@ -409,7 +387,7 @@ void coordinator::on_parted(parting x) {
 /// A sum that lacks the gradient of a lost worker is never whole, and must not look so.
 void coordinator::pass_on(const parting& x) {
   if (options_.needs_all && outcome_.lost[x.worker.worker.value]) return;
-  send(self_, x.shard, x.worker);
+  send(x.shard, x.worker);
 }
 
 void coordinator::pass_on_all_of(rank worker) {
@@ -420,7 +398,7 @@ void coordinator::pass_on_all_of(rank worker) {
 
 /// An answer comes always, or the worker would tell nothing more.
 trace_taken coordinator::on_trace(const trace_reported& x) {
-  hear(sender_of(self_));
+  hear(sender());
   if (slots_.is_of(x.worker, x.incarnation))
     options_.timelines.take(timeline_teller::of(x.worker, x.incarnation), x.piece, options_.time->now());
   return {};
@@ -441,7 +419,7 @@ void coordinator::bring_next() {
 
 void coordinator::bring(rank worker, incarnation_number incarnation) {
   brought_at_ = options_.time->now();
-  send(self_, options_.joining_workers, bring_worker{worker, incarnation});
+  send(options_.joining_workers, bring_worker{worker, incarnation});
 }
 
 /// An earlier incarnation is fenced off first: it may be frozen, or have begun before its first message came
@@ -451,24 +429,23 @@ void coordinator::give_slots() {
     const worker_joined x = newcomers_.front();
     if (!slots_.may_take(x.worker, x.incarnation)) { // a later incarnation was faster
       newcomers_.pop_front();
-      send(self_, x.device, give_up{});
+      send(x.device, give_up{});
       continue;
     }
     if (slots_.is_present(x.worker) && slots_.incarnation_of(x.worker) < x.incarnation) {
-      if (const caf::actor before = slots_.device(x.worker)) send(self_, before, give_up{});
+      if (const caf::actor before = slots_.device(x.worker)) send(before, give_up{});
       return on_lost({x.worker, fmt::format("incarnation {} has taken its place", x.incarnation.value),
                       slots_.incarnation_of(x.worker)}); // which comes back here
     }
     if (shares_.has(x.worker) || switcher_.is_under_way() || checkpointer_.is_collecting()) return;
     newcomers_.pop_front();
-    send(self_, x.device,
-         slot_given{switcher_.epoch(), outcome_.workers[x.worker.value], checkpointer_.last()});
+    send(x.device, slot_given{switcher_.epoch(), outcome_.workers[x.worker.value], checkpointer_.last()});
     take(x);
   }
 }
 
 void coordinator::refuse_newcomers() {
-  for (const worker_joined& x : std::exchange(newcomers_, {})) send(self_, x.device, give_up{});
+  for (const worker_joined& x : std::exchange(newcomers_, {})) send(x.device, give_up{});
 }
 
 /// What the shards have heard of a lost incarnation is all that is known of it. If they are lost as well, as
@@ -520,7 +497,7 @@ bool coordinator::may_end() {
   if (!options_.elastic || abandoned_ || outcome_.how != run_outcome::ending::completed) return true;
   if (!anybody_went_early_) return true; // all others have heard from the feeder that nothing is left
   if (shares_.any()) return false;
-  if (!undealt_ && !std::exchange(counting_, true)) send(self_, options_.feeder, count_undealt{});
+  if (!undealt_ && !std::exchange(counting_, true)) send(options_.feeder, count_undealt{});
   return undealt_.has_value();
 }
 
@@ -536,7 +513,7 @@ bool coordinator::waits_for_a_worker() {
   if (!waits_since_) {
     waits_since_ = options_.time->now();
     if (options_.waits_for_workers < instant::max())
-      send_after(self_, options_.waits_for_workers, wait_over{++waits_});
+      send_after(options_.waits_for_workers, wait_over{++waits_});
   }
   return true;
 }
@@ -574,17 +551,15 @@ void coordinator::on_wait_over(const wait_over& x) {
   collect_if_all_accounted();
 }
 
-using messaging::send;
-
 /// Shards and workers tell of their own waits, also workers that have no slot yet.
 void coordinator::tell_waits() {
   for (const auto& wait : {switcher_.blocked_on(slots_), checkpointer_.blocked_on(slots_),
                            shares_.blocked_on(), wait_for_a_worker(), wait_for_the_end()})
     if (wait && options_.on_wait) options_.on_wait(*wait);
-  for (const caf::actor& shard : options_.shards) send(self_, shard, list_wait_reasons{});
+  for (const caf::actor& shard : options_.shards) send(shard, list_wait_reasons{});
   for (std::uint32_t r = 0; r < slots_.used(); ++r)
-    if (slots_.device({r})) send(self_, slots_.device({r}), list_wait_reasons{});
-  for (const worker_joined& x : newcomers_) send(self_, x.device, list_wait_reasons{});
+    if (slots_.device({r})) send(slots_.device({r}), list_wait_reasons{});
+  for (const worker_joined& x : newcomers_) send(x.device, list_wait_reasons{});
 }
 
 std::optional<wait_reason> coordinator::wait_for_a_worker() const {
@@ -617,8 +592,6 @@ std::optional<wait_reason> coordinator::wait_for_the_end() const {
                      (options_.time->now() - collects_since_).count()};
 }
 
-using messaging::send;
-
 namespace {
 
 /// "shard 0 is lost: out of memory"
@@ -643,7 +616,7 @@ void coordinator::stop(run_outcome::ending how, std::string why) {
   if (outcome_.how == run_outcome::ending::completed) end_as(how, std::move(why));
   checkpointer_.give_up_end();
   if (diverges_as_recorded(how)) return;
-  send(self_, options_.feeder, stop_dealing{});
+  send(options_.feeder, stop_dealing{});
   switcher_.stop();
   refuse_newcomers();
   if (options_.replayed) send_home();
@@ -717,7 +690,7 @@ void coordinator::send_home() {
   abandoned_ = true;
   to_come_.clear();
   for (std::uint32_t r = 0; r < slots_.used(); ++r)
-    if (slots_.device({r})) send(self_, slots_.device({r}), give_up{});
+    if (slots_.device({r})) send(slots_.device({r}), give_up{});
 }
 
 void coordinator::collect_if_all_accounted() {
@@ -732,7 +705,7 @@ void coordinator::collect_if_all_accounted() {
     stop(run_outcome::ending::failed, "all workers are lost, the last of them " + last_lost_);
   collecting_ = true;
   collects_since_ = options_.time->now();
-  if (options_.feeder_traced) send(self_, options_.feeder, report_feeder{});
+  if (options_.feeder_traced) send(options_.feeder, report_feeder{});
   switcher_.stop(); // no worker is left, and shards that have reported switch no more
   if (outcome_.how != run_outcome::ending::completed && !keeps_end_of_failed()) return ask_for_books();
   checkpointer_.take_last([this] { ask_for_books(); });
@@ -750,9 +723,8 @@ void coordinator::ask_for_books() {
 /// worker, which is never whole.
 void coordinator::ask_for_books_of(const caf::actor& shard) {
   for (std::uint32_t r = 0; r < slots_.used(); ++r)
-    if (!options_.needs_all || !outcome_.lost[r])
-      send(self_, shard, worker_left{{r}, slots_.incarnation_of({r})});
-  send(self_, shard, report_shard{});
+    if (!options_.needs_all || !outcome_.lost[r]) send(shard, worker_left{{r}, slots_.incarnation_of({r})});
+  send(shard, report_shard{});
 }
 
 void coordinator::on_report(const shard_report& x) {

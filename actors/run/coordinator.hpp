@@ -74,7 +74,7 @@ struct coordinator_options {
 ///      |  ^ \--------------------- last worker accounted for -------------------------/  ^
 ///      |  +--a worker joins--+                                                           |
 ///      \--last one gone, batches left--> waiting for workers --it has waited so long-----/
-class coordinator {
+class coordinator : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.coordinator";
 
@@ -146,7 +146,6 @@ private:
   void ask_for_books_of(const caf::actor& shard);
   void end_if_all_reported();
 
-  caf::event_based_actor* self_;
   coordinator_options options_;
   run_outcome outcome_;
   slot_table slots_;

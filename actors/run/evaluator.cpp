@@ -1,7 +1,5 @@
 #include <mailgrad/actors/run/evaluator.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,23 +7,22 @@
 #include <utility>
 
 namespace mailgrad {
-using messaging::on, messaging::send, messaging::sender_of;
 
 evaluator::evaluator(caf::event_based_actor* self, evaluator_options options)
-    : self_(self), options_(std::move(options)),
+    : actor_part(self), options_(std::move(options)),
       tester_(options_.model, options_.request, options_.layout, options_.gpu),
       parameters_(options_.layout->size()), on_gpu_(options_.layout->shard_count()) {}
 
 caf::behavior evaluator::make_behavior() {
   return {
-      on(self_, [this](const test_weights& x) { on_test(x); }),
-      on(self_, [this](const shard_read& x) { on_read(x); }),
-      on(self_, [this](const give_up&) { on_give_up(); }),
+      on([this](const test_weights& x) { on_test(x); }),
+      on([this](const shard_read& x) { on_read(x); }),
+      on([this](const give_up&) { on_give_up(); }),
   };
 }
 
 void evaluator::on_test(const test_weights& x) {
-  asker_ = sender_of(self_);
+  asker_ = sender();
   steps_ = x.steps;
   seconds_ = 0;
   ask_for_weights();
@@ -43,7 +40,7 @@ void evaluator::ask_for_weights() {
   if (const auto& gpu = tester_.gpu()) wanted.gpu = gpu->index;
   awaited_ = options_.shards.size();
   lacks_weights_.clear();
-  for (const caf::actor& shard : options_.shards) send(self_, shard, wanted);
+  for (const caf::actor& shard : options_.shards) send(shard, wanted);
   if (options_.shards.empty()) options_.store->load(0, parameters_);
   test_if_all_read();
 }
@@ -75,7 +72,7 @@ void evaluator::test_if_all_read() {
   std::ranges::fill(on_gpu_, snapshot()); // those that were not copied
   if (!done && lie_there_) return ask_for_weights();
   if (!done) try_to_test(answer);
-  send(self_, asker_, answer);
+  send(asker_, answer);
 }
 
 bool evaluator::any_on_gpu() const {

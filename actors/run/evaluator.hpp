@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
@@ -46,7 +47,7 @@ struct evaluator_options {
 /// failure on the GPU on it tests on the host, this test included, and says why in each answer.
 /// A test that lacks weights, or fails on the host, is left out, and the answer says why.
 /// Guarantees  each test_weights is answered once, unless a shard dies: then the run ends.
-class evaluator {
+class evaluator : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.evaluator";
 
@@ -63,7 +64,6 @@ private:
   bool any_on_gpu() const;
   void give_weights_to(tested_model& model);
 
-  caf::event_based_actor* self_;
   evaluator_options options_;
   run_tester tester_;
   std::vector<float> parameters_; ///< those that came to the host

@@ -1,12 +1,9 @@
 #include <mailgrad/actors/run/feeder.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-
 #include <algorithm>
 #include <utility>
 
 namespace mailgrad {
-using messaging::on, messaging::send, messaging::sender_of;
 
 namespace {
 
@@ -19,7 +16,7 @@ std::shared_ptr<batch> make_batch(const feeder_options& options) {
 } // namespace
 
 feeder::feeder(caf::event_based_actor* self, feeder_options options)
-    : self_(self), options_(std::move(options)), dealer_(options_.deal),
+    : actor_part(self), options_(std::move(options)), dealer_(options_.deal),
       batches_([this] { return make_batch(options_); }), log_(self, options_.recorder),
       cut_({options_.deal.ranks, std::max(options_.deal.ranks, options_.deal.slots), options_.under_way,
             options_.resumed ? options_.resumed->trained : std::vector<std::uint64_t>()}) {
@@ -40,77 +37,69 @@ caf::behavior feeder::make_behavior() { return dealing(); }
 
 caf::behavior feeder::dealing() {
   return caf::message_handler{
-      on(self_,
-         [this](const next_batch& x) {
-           on_next(x, {sender_of(self_), x.has_samples});
-         }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
-      on(self_, [this](const stop_dealing&) { stop(); }),
-      on(self_, [this](const worker_left& x) { on_leave(x); }),
-      on(self_, [this](const share_lost& x) { on_lost(x); }),
-      on(self_, [this](const deal_again& x) { take_back(x); }),
-      on(self_, [this](const count_undealt&) { return undealt_counted{dealer_.undealt()}; }),
-      on(self_, [this](const end_recording& x) { end(x); }),
-      on(self_, [this](const report_feeder&) { return feeder_report{std::move(options_.trace)}; }),
-      on(self_, [this](const go_on_dealing& x) { go_on(x); }),
-      on(self_,
-         [this](const watch_holds&) {
-           who_watches_ = sender_of(self_);
-           if (holding_) send(self_, who_watches_, step_reached{*holding_});
-           tell_if_all_at_switch();
-         }),
+      on([this](const next_batch& x) {
+        on_next(x, {sender(), x.has_samples});
+      }),
+      on([this](const give_up&) { self_->quit(); }),
+      on([this](const stop_dealing&) { stop(); }),
+      on([this](const worker_left& x) { on_leave(x); }),
+      on([this](const share_lost& x) { on_lost(x); }),
+      on([this](const deal_again& x) { take_back(x); }),
+      on([this](const count_undealt&) { return undealt_counted{dealer_.undealt()}; }),
+      on([this](const end_recording& x) { end(x); }),
+      on([this](const report_feeder&) { return feeder_report{std::move(options_.trace)}; }),
+      on([this](const go_on_dealing& x) { go_on(x); }),
+      on([this](const watch_holds&) {
+        who_watches_ = sender();
+        if (holding_) send(who_watches_, step_reached{*holding_});
+        tell_if_all_at_switch();
+      }),
   }
       .or_else(checkpoints());
 }
 
 caf::behavior feeder::exhausted() {
   return caf::message_handler{
-      on(self_, [this](const next_batch&) { send(self_, sender_of(self_), data_exhausted{}); }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
-      on(self_, [](const stop_dealing&) {}),
-      on(self_, [this](const end_recording& x) { end(x); }),
-      on(self_, [this](const report_feeder&) { return feeder_report{std::move(options_.trace)}; }),
-      on(self_,
-         [this](const worker_left& x) {
-           cut_.leave(x.worker, x.incarnation);
-           report_cut();
-         }),
-      on(self_,
-         [this](const share_lost& x) {
-           who_loses_ = sender_of(self_);
-           cut_.lose(x.worker, x.incarnation);
-           report_cut();
-         }),
-      on(self_,
-         [this](const deal_again& x) {
-           take_untrained(x);
-           report_cut();
-         }),
-      on(self_, [this](const count_undealt&) { return undealt_counted{dealer_.undealt()}; }),
-      on(self_, [](const go_on_dealing&) {}),
-      on(self_, [](const watch_holds&) {}),
+      on([this](const next_batch&) { send(sender(), data_exhausted{}); }),
+      on([this](const give_up&) { self_->quit(); }),
+      on([](const stop_dealing&) {}),
+      on([this](const end_recording& x) { end(x); }),
+      on([this](const report_feeder&) { return feeder_report{std::move(options_.trace)}; }),
+      on([this](const worker_left& x) {
+        cut_.leave(x.worker, x.incarnation);
+        report_cut();
+      }),
+      on([this](const share_lost& x) {
+        who_loses_ = sender();
+        cut_.lose(x.worker, x.incarnation);
+        report_cut();
+      }),
+      on([this](const deal_again& x) {
+        take_untrained(x);
+        report_cut();
+      }),
+      on([this](const count_undealt&) { return undealt_counted{dealer_.undealt()}; }),
+      on([](const go_on_dealing&) {}),
+      on([](const watch_holds&) {}),
   }
       .or_else(checkpoints());
 }
 
 caf::message_handler feeder::checkpoints() {
   return {
-      on(self_,
-         [this](const watch_checkpoints& x) {
-           due_ = x;
-           who_takes_them_ = sender_of(self_);
-           if (due_.every > 0) last_due_at_ = options_.time->now();
-         }),
-      on(self_,
-         [this](const worker_marked& x) {
-           cut_.mark(x);
-           report_cut();
-         }),
-      on(self_,
-         [this](const take_checkpoint& x) {
-           cut_.begin(x.number, sender_of(self_));
-           report_cut();
-         }),
+      on([this](const watch_checkpoints& x) {
+        due_ = x;
+        who_takes_them_ = sender();
+        if (due_.every > 0) last_due_at_ = options_.time->now();
+      }),
+      on([this](const worker_marked& x) {
+        cut_.mark(x);
+        report_cut();
+      }),
+      on([this](const take_checkpoint& x) {
+        cut_.begin(x.number, sender());
+        report_cut();
+      }),
   };
 }
 
@@ -118,7 +107,7 @@ void feeder::report_cut() {
   auto part = cut_.finished(dealer_, replayed_ ? replayed_->switches_passed() : 0);
   if (!part) return;
   log_.mark(part->number, feeder_of_recording);
-  send(self_, cut_.collector(), std::move(*part));
+  send(cut_.collector(), std::move(*part));
 }
 
 void feeder::tell_if_checkpoint_due() {
@@ -129,7 +118,7 @@ void feeder::tell_if_checkpoint_due() {
   if (!by_batches && !by_time) return;
   last_due_ = dealt_;
   last_due_at_ = now;
-  send(self_, who_takes_them_, checkpoint_due{});
+  send(who_takes_them_, checkpoint_due{});
 }
 
 /// Records a wait that ends now.
@@ -142,7 +131,7 @@ void feeder::trace_wait(trace_kind what) {
 void feeder::on_next(const next_batch& x, asking who) {
   const feeder_cut::asker known = cut_.hear(x.worker, x.incarnation);
   if (known == feeder_cut::asker::lost) return;
-  if (known == feeder_cut::asker::stranger) return send(self_, who.device, data_exhausted{});
+  if (known == feeder_cut::asker::stranger) return send(who.device, data_exhausted{});
   if (known == feeder_cut::asker::newcomer) begin_incarnation(x);
   deal_or_hold(x.worker, std::move(who));
 }
@@ -162,7 +151,7 @@ void feeder::deal_or_hold(rank worker, asking who) {
   if (holding_ || at_switch) {
     if (at_switch) {
       replayed_->wait(worker);
-      send(self_, who.device, switch_ahead{replayed_->step_before_switch(worker)});
+      send(who.device, switch_ahead{replayed_->step_before_switch(worker)});
     }
     hungry_[worker] = std::move(who);
     return tell_if_all_at_switch();
@@ -173,7 +162,7 @@ void feeder::deal_or_hold(rank worker, asking who) {
     hungry_[worker] = std::move(who);
     return;
   }
-  if (!deal) return send(self_, who.device, data_exhausted{});
+  if (!deal) return send(who.device, data_exhausted{});
   note({worker, deal->number});
   const std::uint64_t number = deal->number;
   send_batch(*deal, who);
@@ -187,13 +176,13 @@ void feeder::deal_or_hold(rank worker, asking who) {
 
 void feeder::send_batch(const deal& dealt, const asking& to) {
   if (to.has_samples)
-    return send(self_, to.device,
+    return send(to.device,
                 dealt_samples{dealt.number, dealt.epoch, {dealt.samples.begin(), dealt.samples.end()}});
   const std::shared_ptr<batch> filled = batches_.take();
   fill_batch(*options_.samples, dealt.samples, *filled);
   filled->number = dealt.number;
   filled->epoch = dealt.epoch;
-  send(self_, to.device, dealt_batch{filled});
+  send(to.device, dealt_batch{filled});
 }
 
 std::optional<deal> feeder::deal_to(rank worker) {
@@ -207,7 +196,7 @@ void feeder::on_leave(const worker_left& x) {
 }
 
 void feeder::on_lost(const share_lost& x) {
-  who_loses_ = sender_of(self_);
+  who_loses_ = sender();
   if (cut_.lose(x.worker, x.incarnation)) end_share_of(x.worker);
 }
 
@@ -221,9 +210,8 @@ void feeder::end_share_of(rank worker) {
 
 /// Returns how many there are.
 std::size_t feeder::take_untrained(const deal_again& x) {
-  const bool is_of_lost =
-      who_loses_ && sender_of(self_) == who_loses_; // its worker may have given it back before
-  if (is_of_lost) send(self_, who_loses_, cut_.account_of(x));
+  const bool is_of_lost = who_loses_ && sender() == who_loses_; // its worker may have given it back before
+  if (is_of_lost) send(who_loses_, cut_.account_of(x));
   const std::vector<std::uint64_t> numbers = cut_.untrained(x);
   dealer_.take_back(numbers);
   for (const std::uint64_t number : numbers) note({x.worker, number, recorded_deal::kind::returned});
@@ -240,14 +228,14 @@ void feeder::take_back(const deal_again& x) {
 /// Tells nothing before an actor watches.
 void feeder::tell_if_all_at_switch() {
   if (!replayed_ || !who_watches_) return;
-  if (const auto number = replayed_->reached_switch()) send(self_, who_watches_, step_reached{*number});
+  if (const auto number = replayed_->reached_switch()) send(who_watches_, step_reached{*number});
 }
 
 void feeder::hold_if_reached() {
   if (options_.hold_at.empty() || dealt_ < options_.hold_at.front()) return;
   holding_ = options_.hold_at.front();
   options_.hold_at.pop_front();
-  if (who_watches_) send(self_, who_watches_, step_reached{*holding_});
+  if (who_watches_) send(who_watches_, step_reached{*holding_});
 }
 
 void feeder::go_on(const go_on_dealing& x) {
@@ -268,12 +256,12 @@ void feeder::feed_hungry() {
 
 void feeder::end(const end_recording& x) {
   log_.flush();
-  if (options_.recorder) send(self_, options_.recorder, end_recording{x.what});
+  if (options_.recorder) send(options_.recorder, end_recording{x.what});
 }
 
 void feeder::stop() {
   if (holding_) trace_wait(trace_kind::hold);
-  for (const auto& [worker, who] : hungry_) send(self_, who.device, data_exhausted{});
+  for (const auto& [worker, who] : hungry_) send(who.device, data_exhausted{});
   self_->become(exhausted());
 }
 

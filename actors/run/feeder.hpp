@@ -45,7 +45,7 @@ struct feeder_options {
 ///        +-----------------------------------------------------+
 ///
 /// In a replay each worker is held on its own, at the batch before which it was paused for a switch.
-class feeder {
+class feeder : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.feeder";
 
@@ -84,7 +84,6 @@ private:
   void report_cut();
   void tell_if_checkpoint_due();
 
-  caf::event_based_actor* self_;
   feeder_options options_;
   dealer dealer_;
   std::uint64_t dealt_ = 0; ///< batches

@@ -1,22 +1,20 @@
 #include <mailgrad/actors/run/policy_switcher.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
 namespace mailgrad {
-using messaging::send;
 
 policy_switcher::policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule,
                                  std::uint32_t workers, std::uint32_t slots, std::vector<caf::actor> shards,
                                  caf::actor feeder, std::shared_ptr<const time_source> time,
                                  const std::vector<recorded_switch>* replayed, caf::actor recorder)
-    : self_(self), planned_(schedule.begin() + 1, schedule.end()), policy_(schedule.front().policy.text()),
-      workers_(slots), shards_(std::move(shards)), feeder_(std::move(feeder)), time_(std::move(time)),
-      lost_(shards_.size()), recorder_(std::move(recorder)) {
+    : actor_part(self), planned_(schedule.begin() + 1, schedule.end()),
+      policy_(schedule.front().policy.text()), workers_(slots), shards_(std::move(shards)),
+      feeder_(std::move(feeder)), time_(std::move(time)), lost_(shards_.size()),
+      recorder_(std::move(recorder)) {
   for (std::uint32_t r = workers; r < slots; ++r) workers_[r].gone = true;
   if (!replayed) return;
   replayed_ = *replayed;
@@ -25,7 +23,7 @@ policy_switcher::policy_switcher(caf::event_based_actor* self, std::vector<sched
 }
 
 void policy_switcher::begin() {
-  if (!planned_.empty()) send(self_, feeder_, watch_holds{});
+  if (!planned_.empty()) send(feeder_, watch_holds{});
 }
 
 void policy_switcher::request(const request_switch& x) {
@@ -77,7 +75,7 @@ void policy_switcher::on_step(const step_reached& x) {
 
 void policy_switcher::free_credit() const {
   for (std::size_t i = 0; shares_credit_ && i < shards_.size(); ++i)
-    if (!lost_[i]) send(self_, shards_[i], mailgrad::free_credit{});
+    if (!lost_[i]) send(shards_[i], mailgrad::free_credit{});
 }
 
 /// The feeder may hold workers already, for a switch that is held back itself.
@@ -93,8 +91,7 @@ void policy_switcher::begin_next() {
   switched_ = lost_;
   for (worker& w : workers_) w.paused.reset();
   for (std::uint32_t r = 0; r < workers_.size(); ++r)
-    if (workers_[r].device && !workers_[r].gone && takes_part(r))
-      send(self_, workers_[r].device, pause_order());
+    if (workers_[r].device && !workers_[r].gone && takes_part(r)) send(workers_[r].device, pause_order());
   switch_if_all_paused();
 }
 
@@ -113,7 +110,7 @@ void policy_switcher::on_joined(rank joined, const caf::actor& device, incarnati
   w.device = device;
   w.incarnation = incarnation;
   w.gone = false;
-  if (current_ && !all_paused_ && takes_part(joined.value)) send(self_, device, pause_order());
+  if (current_ && !all_paused_ && takes_part(joined.value)) send(device, pause_order());
   begin_next();
 }
 
@@ -156,9 +153,9 @@ void policy_switcher::switch_if_all_paused() {
     order.incarnations.push_back(w.incarnation);
   }
   note_switch();
-  send(self_, feeder_, go_on_dealing{current_->policy.traits().deals_by_rank, current_->held_at});
+  send(feeder_, go_on_dealing{current_->policy.traits().deals_by_rank, current_->held_at});
   for (std::size_t i = 0; i < shards_.size(); ++i)
-    if (!lost_[i]) send(self_, shards_[i], order);
+    if (!lost_[i]) send(shards_[i], order);
   end_if_all_switched();
 }
 
@@ -183,7 +180,7 @@ void policy_switcher::note_switch() {
     noted.batches.push_back(w.gone ? 0 : w.batches);
     noted.present.push_back(w.gone ? 0 : 1);
   }
-  send(self_, recorder_, switch_noted{std::make_shared<recorded_switch>(std::move(noted))});
+  send(recorder_, switch_noted{std::make_shared<recorded_switch>(std::move(noted))});
 }
 
 void policy_switcher::on_switched(const policy_switched& x) {

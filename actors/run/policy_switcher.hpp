@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/slot_table.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
@@ -27,7 +28,7 @@ namespace mailgrad {
 ///             other actor.
 ///
 ///     idle --request, step reached--> pausing --all workers paused or gone--> switching --all shards--> idle
-class policy_switcher {
+class policy_switcher : messaging::actor_part {
 public:
   /// Ranks from `workers` to `slots` - 1 have not joined yet, and no switch waits for them.
   policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule, std::uint32_t workers,
@@ -109,7 +110,6 @@ private:
   void switch_if_all_paused();
   void end_if_all_switched();
 
-  caf::event_based_actor* self_;
   bool shares_credit_ = false;
   std::deque<scheduled_policy> planned_; ///< still to come, by step
   std::deque<asked_switch> waiting_;     ///< asked for while another switch was under way

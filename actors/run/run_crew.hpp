@@ -59,7 +59,7 @@ void wait_until_prepared(caf::actor_system& system, std::span<const caf::actor> 
 ///
 ///     held --go_on--> bringing --bring_worker--> the worker's actors are spawned
 ///       \--give_up--> ended, whoever was asked for
-class joining_workers {
+class joining_workers : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.joining-workers";
 
@@ -67,7 +67,7 @@ public:
   using spawner = std::function<std::vector<caf::actor>(rank worker, incarnation_number incarnation,
                                                         const caf::actor& coordinator)>;
 
-  joining_workers(caf::event_based_actor* self, spawner spawn) : self_(self), spawn_(std::move(spawn)) {}
+  joining_workers(caf::event_based_actor* self, spawner spawn) : actor_part(self), spawn_(std::move(spawn)) {}
   caf::behavior make_behavior();
 
 private:
@@ -75,7 +75,6 @@ private:
   caf::behavior bringing();
   void bring(const bring_worker& x);
 
-  caf::event_based_actor* self_;
   spawner spawn_;
   std::vector<caf::actor> brought_;
 };

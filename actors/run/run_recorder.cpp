@@ -1,4 +1,3 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>
 
 #include <algorithm>
@@ -8,20 +7,19 @@
 
 namespace mailgrad {
 
-using messaging::on, messaging::send, messaging::sender_of, messaging::watch;
+using messaging::send_anonymously, messaging::spawn_apart;
 
 caf::behavior recorder::make_behavior() {
   return {
-      on(self_, [this](const order_noted& x) { on_noted(x); }),
-      on(self_, [this](const recording_marked& x) { on_marked(x); }),
-      on(self_, [this](const mark_recording& x) { on_mark(x); }),
-      on(self_, [this](const switch_noted& x) { on_switch(x); }),
-      on(self_, [this](const end_recording& x) { on_end(x); }),
-      on(self_,
-         [this](const feeder_lost&) {
-           end_with("the recording is not complete: the feeder was lost before its end");
-         }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
+      on([this](const order_noted& x) { on_noted(x); }),
+      on([this](const recording_marked& x) { on_marked(x); }),
+      on([this](const mark_recording& x) { on_mark(x); }),
+      on([this](const switch_noted& x) { on_switch(x); }),
+      on([this](const end_recording& x) { on_end(x); }),
+      on([this](const feeder_lost&) {
+        end_with("the recording is not complete: the feeder was lost before its end");
+      }),
+      on([this](const give_up&) { self_->quit(); }),
   };
 }
 
@@ -73,7 +71,7 @@ void recorder::on_marked(const recording_marked& x) {
 void recorder::on_mark(const mark_recording& x) {
   cut_under_way* const cut = cut_of(x.number);
   if (cut == nullptr) return;
-  cut->coordinator = sender_of(self_);
+  cut->coordinator = sender();
   tell_if_marked();
 }
 
@@ -85,13 +83,13 @@ void recorder::tell_if_marked() {
   cut_.at.failed = options_.file->failed();
   const auto fields = std::make_shared<saved_fields>();
   fields->field(recording_part, cut_.at);
-  send(self_, std::exchange(cut_.coordinator, nullptr), checkpoint_part{cut_.number, recording_part, fields});
+  send(std::exchange(cut_.coordinator, nullptr), checkpoint_part{cut_.number, recording_part, fields});
 }
 
 void recorder::on_end(const end_recording& x) {
   if (!x.feeder) return end(*x.what);
-  watch(self_, x.feeder, feeder_lost{});
-  send(self_, x.feeder, x);
+  watch(x.feeder, feeder_lost{});
+  send(x.feeder, x);
 }
 
 void recorder::end(const recording_end& e) {
@@ -109,8 +107,6 @@ void recorder::end_with(const std::string& why) {
   options_.on_end(why);
   self_->quit();
 }
-
-using messaging::send_anonymously, messaging::spawn_apart;
 
 namespace {
 

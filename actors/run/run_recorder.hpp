@@ -39,12 +39,12 @@ struct recorder_options {
 /// Its part in a checkpoint says how much of the recording lies before that. All of it is then on the disk.
 /// Guarantees  on_end is called once, whichever other actor dies. A shard that marks what is not its turn yet
 ///             spoils no checkpoint but with its own entries.
-class recorder {
+class recorder : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.recorder";
 
   recorder(caf::event_based_actor* self, recorder_options options)
-      : self_(self), options_(std::move(options)), so_far_(options_.before) {}
+      : actor_part(self), options_(std::move(options)), so_far_(options_.before) {}
   caf::behavior make_behavior();
 
 private:
@@ -71,7 +71,6 @@ private:
   void end(const recording_end& e);
   void end_with(const std::string& why);
 
-  caf::event_based_actor* self_;
   recorder_options options_;
   recording_cut so_far_;
   cut_under_way cut_; ///< of the last checkpoint

@@ -7,6 +7,8 @@
 
 namespace mailgrad {
 
+using messaging::send_anonymously;
+
 void run_state::tell(const training_progress& so_far) {
   std::lock_guard guard(mutex_);
   progress_ = so_far;
@@ -80,8 +82,6 @@ std::vector<std::string> run_state::reported_waits(const std::function<void()>& 
   std::erase(listeners_, &waits);
   return waits;
 }
-
-using messaging::send_anonymously;
 
 namespace {
 

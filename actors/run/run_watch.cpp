@@ -1,30 +1,25 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/run_watch.hpp>
 
 #include <utility>
 
 namespace mailgrad {
 
-using messaging::on, messaging::send, messaging::watch;
+using messaging::send_anonymously, messaging::spawn_apart;
 
 caf::behavior run_observer::make_behavior() {
   return {
-      on(self_, [this](const event_noted& x) { options_.on_event(x.what); }),
-      on(self_,
-         [this](const close_metrics& x) {
-           watch(self_, x.tracker, end_events{});
-           send(self_, x.tracker, x);
-         }),
-      on(self_,
-         [this](const end_events&) {
-           options_.on_end();
-           self_->quit();
-         }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
+      on([this](const event_noted& x) { options_.on_event(x.what); }),
+      on([this](const close_metrics& x) {
+        watch(x.tracker, end_events{});
+        send(x.tracker, x);
+      }),
+      on([this](const end_events&) {
+        options_.on_end();
+        self_->quit();
+      }),
+      on([this](const give_up&) { self_->quit(); }),
   };
 }
-
-using messaging::send_anonymously, messaging::spawn_apart;
 
 namespace {
 

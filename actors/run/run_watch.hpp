@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/tensorboard_file.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
@@ -25,16 +26,15 @@ struct run_observer_options {
 ///
 ///     observing --event_noted--> observing --close_metrics--> closing --end_events--> ended
 /// Guarantees  on_end is called once after close_metrics, also if the tracker dies.
-class run_observer {
+class run_observer : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.run-observer";
 
   run_observer(caf::event_based_actor* self, run_observer_options options)
-      : self_(self), options_(std::move(options)) {}
+      : actor_part(self), options_(std::move(options)) {}
   caf::behavior make_behavior();
 
 private:
-  caf::event_based_actor* self_;
   run_observer_options options_;
 };
 

@@ -1,18 +1,15 @@
 #include <mailgrad/actors/run/slot_table.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-
 #include <fmt/format.h>
 
 namespace mailgrad {
-using messaging::send;
 
 /// The feeder first: a shard that goes on without the worker lets others ask for batches at once.
 std::optional<trained_reported> lost_shares::begin(const worker_left& lost) {
-  send(self_, feeder_, share_lost{lost.worker, lost.incarnation});
+  send(feeder_, share_lost{lost.worker, lost.incarnation});
   for (const caf::actor& shard : shards_) {
-    send(self_, shard, lost);
-    send(self_, shard, tell_trained{lost.worker, lost.incarnation});
+    send(shard, lost);
+    send(shard, tell_trained{lost.worker, lost.incarnation});
   }
   const trained_reported nothing{{}, lost.worker, lost.incarnation};
   if (nobody_knows()) return nothing;
@@ -47,7 +44,7 @@ std::vector<trained_reported> lost_shares::on_shard_lost(shard_index shard) {
 }
 
 void lost_shares::tell_feeder(const trained_reported& most) {
-  send(self_, feeder_, deal_again{most.worker, most.incarnation, most.batches});
+  send(feeder_, deal_again{most.worker, most.incarnation, most.batches});
   unended_.push_back({most.worker, most.incarnation, time_->now()});
 }
 

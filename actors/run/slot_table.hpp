@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
 
@@ -112,11 +113,11 @@ private:
 /// A batch whose gradient some shard has judged is not dealt again, although another shard may lack that
 /// gradient. So a shard applies the work on a batch at most once.
 /// Threads  those of the coordinator that owns it.
-class lost_shares {
+class lost_shares : messaging::actor_part {
 public:
   lost_shares(caf::event_based_actor* self, std::vector<caf::actor> shards, caf::actor feeder,
               std::shared_ptr<const time_source> time)
-      : self_(self), shards_(std::move(shards)), gone_(shards_.size()), feeder_(std::move(feeder)),
+      : actor_part(self), shards_(std::move(shards)), gone_(shards_.size()), feeder_(std::move(feeder)),
         time_(std::move(time)) {}
 
   /// This incarnation is lost. Returns an answer that knows of no batch if there is no shard to ask.
@@ -152,7 +153,6 @@ private:
     instant asked{0};
   };
 
-  caf::event_based_actor* self_;
   std::vector<caf::actor> shards_;
   std::vector<bool> gone_; ///< by shard
   caf::actor feeder_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/account/run_meter.hpp>
 #include <mailgrad/engine/account/training_progress.hpp>
@@ -32,7 +33,7 @@ struct staleness_tracker_options {
 ///
 ///     tracking --worker_progress, staleness_observed--> tracking --signals_observed--> coordinator
 ///     tracking --weights_tested, a line is due--> tracking --stop_training, if that is enough--> coordinator
-class staleness_tracker {
+class staleness_tracker : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.staleness-tracker";
 
@@ -51,7 +52,6 @@ private:
   void close(const metrics_line& known);
   void add_to_window(const worker_progress& x);
 
-  caf::event_based_actor* self_;
   staleness_tracker_options options_;
   training_progress progress_;
   staleness_histogram gaps_;

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 namespace mailgrad {
+
 using messaging::send_anonymously;
 
 /// The timer may outlive the actor and its system, so it reaches the actor by way of this alone.

@@ -1,6 +1,5 @@
 #include <mailgrad/actors/shard/parameter_actor.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/shard/wait_reasons.hpp>
 #include <mailgrad/engine/record/recorded_incarnations.hpp>
 
@@ -11,7 +10,7 @@
 
 namespace mailgrad {
 
-using messaging::drop_others, messaging::hold_others, messaging::on, messaging::send, messaging::sender_of;
+using messaging::drop_others, messaging::hold_others;
 
 namespace {
 
@@ -23,7 +22,7 @@ std::optional<recorded_order> order_to_repeat(const parameter_actor_options& o) 
 } // namespace
 
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
-    : self_(self), options_(std::move(options)), devices_(options_.ranks()),
+    : actor_part(self), options_(std::move(options)), devices_(options_.ranks()),
       log_(self, options_.recorder, options_.weights->index()),
       gaps_(self, options_.tracker, *options_.time, options_.pace),
       teller_(
@@ -44,28 +43,25 @@ caf::behavior parameter_actor::make_behavior() {
 
 caf::behavior parameter_actor::serving() {
   return caf::message_handler{
-      on(self_, [this](const push_gradient& x) { on_push(x); }),
-      on(self_, [this](const join_shard& x) { on_join(x); }),
-      on(self_, [this](const worker_left& x) { on_leave(x); }),
-      on(self_, [this](const order_entry& x) { take([&] { core_.expect(x); }); }),
-      on(self_,
-         [this](const switch_policy& x) {
-           take([&] {
-             if (core_.switch_to(x)) coordinator_ = sender_of(self_);
-           });
-         }),
-      on(self_,
-         [this](const free_credit&) {
-           core_.free_credit();
-           tell_awaited();
-         }),
-      on(self_, [this](const window_over& x) { take([&] { core_.close(x.moment); }); }),
-      on(self_, [](const go_on&) {}), // left over from an update that a helper has ended
-      on(self_,
-         [this](const checkpoint_marker& x) {
-           on_mark(core_.mark_cut(x.number, x.worker, x.step), x.collector);
-         }),
-      on(self_, [this](const take_checkpoint& x) { on_mark(core_.begin_cut(x.number), sender_of(self_)); }),
+      on([this](const push_gradient& x) { on_push(x); }),
+      on([this](const join_shard& x) { on_join(x); }),
+      on([this](const worker_left& x) { on_leave(x); }),
+      on([this](const order_entry& x) { take([&] { core_.expect(x); }); }),
+      on([this](const switch_policy& x) {
+        take([&] {
+          if (core_.switch_to(x)) coordinator_ = sender();
+        });
+      }),
+      on([this](const free_credit&) {
+        core_.free_credit();
+        tell_awaited();
+      }),
+      on([this](const window_over& x) { take([&] { core_.close(x.moment); }); }),
+      on([](const go_on&) {}), // left over from an update that a helper has ended
+      on([this](const checkpoint_marker& x) {
+        on_mark(core_.mark_cut(x.number, x.worker, x.step), x.collector);
+      }),
+      on([this](const take_checkpoint& x) { on_mark(core_.begin_cut(x.number), sender()); }),
   }
       .or_else(questions());
 }
@@ -73,15 +69,15 @@ caf::behavior parameter_actor::serving() {
 /// What it is asked in any state.
 caf::message_handler parameter_actor::questions() {
   return {
-      on(self_, [this](const tell_trained& x) { return trained(x); }),
-      on(self_, [this](const predict_verdict& x) { return predict(x); }),
-      on(self_, [this](const give_up&) { quit_when_idle(); }),
-      on(self_, [this](const report_shard&) { on_report_asked(); }),
-      on(self_, [this](const trace_taken& x) { teller_.on_taken(x); }),
-      on(self_, [this](const read_shard& x) { on_read(x, sender_of(self_)); }),
-      on(self_, [this](const weights_copied&) { readers_.serve(); }),
-      on(self_, [this](const copy_books&) { return shard_books{core_.books()}; }),
-      on(self_, [this](const list_wait_reasons&) { list_wait_reasons_to(sender_of(self_)); }),
+      on([this](const tell_trained& x) { return trained(x); }),
+      on([this](const predict_verdict& x) { return predict(x); }),
+      on([this](const give_up&) { quit_when_idle(); }),
+      on([this](const report_shard&) { on_report_asked(); }),
+      on([this](const trace_taken& x) { teller_.on_taken(x); }),
+      on([this](const read_shard& x) { on_read(x, sender()); }),
+      on([this](const weights_copied&) { readers_.serve(); }),
+      on([this](const copy_books&) { return shard_books{core_.books()}; }),
+      on([this](const list_wait_reasons&) { list_wait_reasons_to(sender()); }),
   };
 }
 
@@ -91,8 +87,7 @@ void parameter_actor::settle() {
   window_.watch(core_.closes_at());
   report_cut();
   tell_awaited();
-  if (const auto epoch = core_.take_switched())
-    send(self_, coordinator_, policy_switched{core_.index(), *epoch});
+  if (const auto epoch = core_.take_switched()) send(coordinator_, policy_switched{core_.index(), *epoch});
 }
 
 /// No actor waits for a GPU, so one whose device queue is at work ends later.
@@ -126,10 +121,10 @@ void parameter_actor::on_push(const push_gradient& x) {
 
 void parameter_actor::answer(rank worker, shard_weights weights) {
   const caf::actor& to = devices_[worker.value];
-  if (!is_elsewhere(worker)) return send(self_, to, std::move(weights));
+  if (!is_elsewhere(worker)) return send(to, std::move(weights));
   weights.payload.values = options_.weights->on_host(weights.payload.values);
   weights.payload.met = options_.weights->on_host(weights.payload.met);
-  readers_.when_copied([this, to, told = std::move(weights)] { send(self_, to, told); });
+  readers_.when_copied([this, to, told = std::move(weights)] { send(to, told); });
 }
 
 bool parameter_actor::is_elsewhere(rank worker) const {
@@ -137,11 +132,11 @@ bool parameter_actor::is_elsewhere(rank worker) const {
 }
 
 void parameter_actor::refuse(rank worker, step_number step) {
-  send(self_, devices_[worker.value], entry_missing{core_.index(), step});
+  send(devices_[worker.value], entry_missing{core_.index(), step});
 }
 
 void parameter_actor::tell_followers(const order_entry& entry) {
-  for (const caf::actor& shard : options_.followers) send(self_, shard, entry);
+  for (const caf::actor& shard : options_.followers) send(shard, entry);
 }
 
 /// A shard that follows judges no gradient that the first shard has not judged, so it counts only those that
@@ -174,14 +169,13 @@ void parameter_actor::report_cut() {
   const auto kept = core_.finished_cut();
   if (!kept) return;
   const std::string whose = fmt::format("shard {}", core_.index().value);
-  if (!kept->fields)
-    return send(self_, collector_, checkpoint_failed{kept->number, whose, core_.cut_failure()});
+  if (!kept->fields) return send(collector_, checkpoint_failed{kept->number, whose, core_.cut_failure()});
   try {
     readers_.when_copied([this, to = collector_, part = checkpoint_part{kept->number, whose, kept->fields}] {
-      send(self_, to, part);
+      send(to, part);
     });
   } catch (const out_of_memory& e) { // for the event behind the copies
-    send(self_, collector_, checkpoint_failed{kept->number, whose, e.what()});
+    send(collector_, checkpoint_failed{kept->number, whose, e.what()});
   }
 }
 
@@ -191,8 +185,7 @@ void parameter_actor::report_cut() {
 void parameter_actor::ask_for_help() {
   const std::shared_ptr<parallel_update> work = core_.work();
   const std::size_t most = std::min(options_.helpers.size(), work->parts() - 1);
-  for (std::size_t h = 0; h < most; ++h)
-    send(self_, options_.helpers[h], help_update{work, caf::actor_cast<caf::actor>(self_)});
+  for (std::size_t h = 0; h < most; ++h) send(options_.helpers[h], help_update{work, myself()});
   hold_others(self_);
   self_->become(caf::keep_behavior, updating());
   compute_part();
@@ -200,19 +193,17 @@ void parameter_actor::ask_for_help() {
 
 caf::behavior parameter_actor::updating() {
   return {
-      on(self_, [this](const go_on&) { compute_part(); }),
-      on(self_, [this](const update_helped&) { end_help(); }),
-      on(self_,
-         [this](const update_failed& x) {
-           core_.fail_update(x.why);
-         }), // as if this actor had computed the part
+      on([this](const go_on&) { compute_part(); }), on([this](const update_helped&) { end_help(); }),
+      on([this](const update_failed& x) {
+        core_.fail_update(x.why);
+      }), // as if this actor had computed the part
   };
 }
 
 void parameter_actor::compute_part() {
   using progress = parallel_update::progress;
   const progress done = core_.compute_part();
-  if (done == progress::computed) send(self_, caf::actor_cast<caf::actor>(self_), go_on{});
+  if (done == progress::computed) send(myself(), go_on{});
   if (done == progress::complete) end_help();
 }
 
@@ -229,17 +220,16 @@ void parameter_actor::list_wait_reasons_to(const caf::actor& asker) const {
   const shard_index me = core_.index();
   const instant now = options_.time->now();
   if (teller_.is_ending())
-    send(self_, asker,
-         wait_reason{fmt::format("shard {} waits for the coordinator to take its timeline", me.value),
-                     (now - teller_.told_at()).count()});
-  if (const auto copies = readers_.blocked_on()) send(self_, asker, *copies);
+    send(asker, wait_reason{fmt::format("shard {} waits for the coordinator to take its timeline", me.value),
+                            (now - teller_.told_at()).count()});
+  if (const auto copies = readers_.blocked_on()) send(asker, *copies);
   if (const switch_policy* next = core_.next_policy())
-    send(self_, asker, wait_for_switch(me, *next, core_.switch_asked(), core_.workers(), now));
+    send(asker, wait_for_switch(me, *next, core_.switch_asked(), core_.workers(), now));
   for (const wait_reason& w :
        waits_of_workers(me, core_.policy_name(), core_.workers(), awaited_in_order(core_.order()), now))
-    send(self_, asker, w);
+    send(asker, w);
   if (!options_.waits_here) return;
-  for (const wait_reason& w : options_.waits_here()) send(self_, asker, w);
+  for (const wait_reason& w : options_.waits_here()) send(asker, w);
 }
 
 void parameter_actor::on_read(const read_shard& x, const caf::actor& asker) {
@@ -247,21 +237,21 @@ void parameter_actor::on_read(const read_shard& x, const caf::actor& asker) {
   const hogwild_handover& lease = core_.lease();
   shard_read answer{weights.index(), weights.version(), lease.active(), {}};
   const snapshot racing = answer.in_block ? lease.racing_values() : snapshot();
-  if (answer.in_block && !racing) return send(self_, asker, answer);
+  if (answer.in_block && !racing) return send(asker, answer);
   answer.in_block = false; // the asker gets copies
   const snapshot wanted = racing ? racing : weights.snapshot();
   const auto* const here = std::get_if<cuda_stream>(&weights.at()->where());
   if (here && here->device == x.gpu) {
     answer.values = wanted;
-    return send(self_, asker, answer);
+    return send(asker, answer);
   }
   try {
     readers_.give(wanted, [this, asker, answer](const snapshot& values) mutable {
       answer.values = values;
-      send(self_, asker, answer);
+      send(asker, answer);
     });
   } catch (const out_of_memory&) {
-    send(self_, asker, answer); // without values: that test fails, and the run goes on
+    send(asker, answer); // without values: that test fails, and the run goes on
   }
 }
 
@@ -273,7 +263,7 @@ void parameter_actor::begin_telling() {
 std::function<void(trace_piece)> parameter_actor::trace_to_coordinator() {
   if (!options_.tells_trace_to) return nullptr;
   return [this](trace_piece piece) {
-    send(self_, options_.tells_trace_to, shard_trace_reported{options_.weights->index(), std::move(piece)});
+    send(options_.tells_trace_to, shard_trace_reported{options_.weights->index(), std::move(piece)});
   };
 }
 
@@ -281,12 +271,12 @@ std::function<void(trace_piece)> parameter_actor::trace_to_coordinator() {
 /// failed when no worker was left to hear of it, so the report is preceded by that.
 void parameter_actor::on_report_asked() {
   if (teller_.is_ending()) return;
-  teller_.end([this, asker = sender_of(self_)] {
+  teller_.end([this, asker = sender()] {
     const auto tell = [this, asker](const snapshot& values) {
-      if (failure_) send(self_, asker, shard_failed{core_.index(), *failure_});
+      if (failure_) send(asker, shard_failed{core_.index(), *failure_});
       log_.flush();
       gaps_.flush();
-      send(self_, asker, core_.report(values));
+      send(asker, core_.report(values));
     };
     try {
       core_.lease().fetch();
@@ -319,7 +309,7 @@ void parameter_actor::tell_whom_it_awaits() {
 void parameter_actor::fail(const std::string& why) {
   failure_ = why;
   for (std::size_t r = 0; r < devices_.size(); ++r)
-    if (core_.workers()[r].here) send(self_, devices_[r], shard_failed{core_.index(), why});
+    if (core_.workers()[r].here) send(devices_[r], shard_failed{core_.index(), why});
   if (const auto number = core_.fail()) drop_checkpoint(*number, collector_);
   self_->become(failed());
 }
@@ -327,28 +317,26 @@ void parameter_actor::fail(const std::string& why) {
 /// A collector that is not known yet comes with a marker, or asks itself.
 void parameter_actor::drop_checkpoint(std::uint64_t number, const caf::actor& collector) {
   const std::string part = fmt::format("shard {}", core_.index().value);
-  if (collector) send(self_, collector, checkpoint_failed{number, part, *failure_});
+  if (collector) send(collector, checkpoint_failed{number, part, *failure_});
 }
 
 caf::behavior parameter_actor::failed() {
   return caf::message_handler{
-      on(self_, [this](const push_gradient& x) { core_.push(x); }),
-      on(self_,
-         [this](const join_shard& x) {
-           core_.give_slot(x.worker, x.incarnation);
-           send(self_, x.device, shard_failed{core_.index(), *failure_});
-         }),
-      on(self_,
-         [this](const worker_left& x) {
-           if (core_.leave(x.worker, x.incarnation)) devices_[x.worker.value] = nullptr;
-         }),
-      on(self_, [](const order_entry&) {}),
-      on(self_, [](const switch_policy&) {}),
-      on(self_, [](const free_credit&) {}),
-      on(self_, [](const window_over&) {}),
-      on(self_, [](const go_on&) {}),
-      on(self_, [this](const checkpoint_marker& x) { drop_checkpoint(x.number, x.collector); }),
-      on(self_, [this](const take_checkpoint& x) { drop_checkpoint(x.number, sender_of(self_)); }),
+      on([this](const push_gradient& x) { core_.push(x); }),
+      on([this](const join_shard& x) {
+        core_.give_slot(x.worker, x.incarnation);
+        send(x.device, shard_failed{core_.index(), *failure_});
+      }),
+      on([this](const worker_left& x) {
+        if (core_.leave(x.worker, x.incarnation)) devices_[x.worker.value] = nullptr;
+      }),
+      on([](const order_entry&) {}),
+      on([](const switch_policy&) {}),
+      on([](const free_credit&) {}),
+      on([](const window_over&) {}),
+      on([](const go_on&) {}),
+      on([this](const checkpoint_marker& x) { drop_checkpoint(x.number, x.collector); }),
+      on([this](const take_checkpoint& x) { drop_checkpoint(x.number, sender()); }),
   }
       .or_else(questions());
 }

@@ -57,7 +57,7 @@ struct parameter_actor_options : shard_core_options {
 /// While every worker waits here, helpers compute parts of the update. All messages wait until it has ended:
 ///
 ///     serving --all wait, several parts--> updating --last part computed--> serving
-class parameter_actor : private shard_port {
+class parameter_actor : messaging::actor_part, private shard_port {
 public:
   static constexpr const char* name = "mailgrad.parameter-actor";
 
@@ -116,7 +116,6 @@ private:
   std::function<void(trace_piece)> trace_to_coordinator();
   void on_report_asked();
 
-  caf::event_based_actor* self_;
   parameter_actor_options options_;
   std::vector<caf::actor> devices_; ///< by rank; null: it is not here
   order_log log_;

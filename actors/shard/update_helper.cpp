@@ -1,17 +1,13 @@
 #include <mailgrad/actors/shard/update_helper.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-
 #include <exception>
 
 namespace mailgrad {
 
-using messaging::on, messaging::send;
-
 caf::behavior update_helper::make_behavior() {
   return {
-      on(self_, [this](const help_update& x) { help(x); }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
+      on([this](const help_update& x) { help(x); }),
+      on([this](const give_up&) { self_->quit(); }),
   };
 }
 
@@ -20,12 +16,12 @@ void update_helper::help(const help_update& x) {
   try {
     done = x.work->compute_part();
   } catch (const std::exception& e) {
-    return send(self_, x.shard, update_failed{e.what()});
+    return send(x.shard, update_failed{e.what()});
   }
   if (done == parallel_update::progress::computed)
-    send(self_, caf::actor_cast<caf::actor>(self_), x);
+    send(myself(), x);
   else if (done == parallel_update::progress::complete)
-    send(self_, x.shard, update_helped{});
+    send(x.shard, update_helped{});
 }
 
 } // namespace mailgrad

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 
 namespace mailgrad {
 
@@ -10,17 +11,15 @@ namespace mailgrad {
 /// Guarantees  the helper that computes the last part tells the shard. A helper that comes late finds no part
 ///             left, and one that dies between two parts leaves none unfinished.
 /// Never       waits; begins a part of an update that has ended.
-class update_helper {
+class update_helper : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.update-helper";
 
-  explicit update_helper(caf::event_based_actor* self) : self_(self) {}
+  explicit update_helper(caf::event_based_actor* self) : actor_part(self) {}
   caf::behavior make_behavior();
 
 private:
   void help(const help_update& x);
-
-  caf::event_based_actor* self_;
 };
 
 } // namespace mailgrad

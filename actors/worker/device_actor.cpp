@@ -1,4 +1,3 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/worker/device_actor.hpp>
 #include <mailgrad/optim/clip.hpp>
 
@@ -20,17 +19,17 @@
 
 namespace mailgrad {
 
-using messaging::on, messaging::send, messaging::send_anonymously, messaging::sender_of;
+using messaging::send_anonymously;
 
 device_actor::device_actor(caf::event_based_actor* self, device_actor_options options)
-    : self_(self), options_(std::move(options)), runs_ahead_(may_run_ahead()),
+    : actor_part(self), options_(std::move(options)), runs_ahead_(may_run_ahead()),
       gate_(runs_ahead_ ? options_.runner->most_under_way() : 1),
       lines_(context(), std::move(options_.peers.shards)),
       notices_(self, options_.peers.tracker, options_.peers.coordinator, options_.terms.worker,
                options_.pace),
       timeline_({options_.tells_trace, options_.time, options_.tells_trace.empty() ? nullptr : options_.trace,
                  [this](trace_piece piece) {
-                   send(self_, options_.peers.coordinator,
+                   send(options_.peers.coordinator,
                         trace_reported{options_.terms.worker, options_.terms.incarnation, std::move(piece)});
                  }}),
       gradients_([this] { return options_.runner->make_gradient(); }),
@@ -75,9 +74,8 @@ bool device_actor::may_run_ahead() const {
 }
 
 caf::behavior device_actor::make_behavior() {
-  send(self_, options_.peers.coordinator,
-       worker_joined{options_.terms.worker, caf::actor_cast<caf::actor>(self_), options_.terms.incarnation,
-                     options_.terms.late});
+  send(options_.peers.coordinator,
+       worker_joined{options_.terms.worker, myself(), options_.terms.incarnation, options_.terms.late});
   go_on_from_checkpoint();
   if (options_.terms.late) return waiting_for_a_slot();
   if (!gate_.finished()) join();
@@ -96,21 +94,18 @@ void device_actor::go_on_from_checkpoint() {
 caf::behavior device_actor::waiting_for_a_slot() {
   const instant since = options_.time->now();
   return {
-      on(self_, [this](const slot_given& x) { take(x); }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
-      on(self_,
-         [this](const leave_run&) {
-           owner_ = sender_of(self_);
-           tell_owner();
-           self_->quit();
-         }),
-      on(self_, [this](const copy_books&) { return worker_books{report_}; }),
-      on(self_,
-         [this, since](const list_wait_reasons&) {
-           send(self_, sender_of(self_),
-                wait_reason{fmt::format("worker {} waits for a slot", options_.terms.worker.value),
-                            (options_.time->now() - since).count()});
-         }),
+      on([this](const slot_given& x) { take(x); }),
+      on([this](const give_up&) { self_->quit(); }),
+      on([this](const leave_run&) {
+        owner_ = sender();
+        tell_owner();
+        self_->quit();
+      }),
+      on([this](const copy_books&) { return worker_books{report_}; }),
+      on([this, since](const list_wait_reasons&) {
+        send(sender(), wait_reason{fmt::format("worker {} waits for a slot", options_.terms.worker.value),
+                                   (options_.time->now() - since).count()});
+      }),
   };
 }
 
@@ -145,71 +140,63 @@ caf::behavior device_actor::training() {
 
 caf::message_handler device_actor::messages_of_a_run() {
   return {
-      on(self_, [this](const shard_weights& x) { on_weights(x); }),
-      on(self_,
-         [this](const dealt_batch& x) {
-           next_batch_ = x.values;
-           if (!gate_.steps().empty()) foresee(); // before a step begins that runs ahead
-           start_step_if_ready();
-           foresee();
-         }),
-      on(self_, [this](const dealt_samples& x) { cut_batch(x); }),
-      on(self_,
-         [this](const data_exhausted&) {
-           gate_.end_data();
-           start_step_if_ready();
-         }),
-      on(self_,
-         [this](const switch_ahead& x) {
-           gate_.ask_for_flush(x.step);
-           flush_before_switch();
-         }),
-      on(self_, [this](const step_ended&) { on_step_ended(); }),
-      on(self_, [this](const verdict_predicted& x) { on_predicted(x); }),
-      on(self_, [this](const weights_copied&) { queued_.serve(); }),
-      on(self_,
-         [this](const batch_copied& x) {
-           if (options_.copies)
-             options_.copies->work({trace_kind::copy, instant{x.begun}, instant{x.ended}, 0, x.step.value});
-         }),
-      on(self_, [this](const gradients_summed& x) { on_sum(x); }),
-      on(self_, [this](const trace_taken& x) { timeline_.on_taken(x); }),
-      on(self_, [this](const pause_worker& x) { on_pause(x); }),
-      on(self_, [this](const take_checkpoint& x) { mark(x.number); }),
-      on(self_, [this](const hold_for_checkpoint& x) { on_hold(x); }),
-      on(self_, [this](const block_copied& x) { go_on_after(x); }),
-      on(self_, [this](const mark_at_end& x) { on_mark_at_end(x); }),
-      on(self_,
-         [this](const entry_missing& x) {
-           or_fail(report_.steps, [&] {
-             throw std::runtime_error(
-                 fmt::format("shard {} of the recording has no turn for its gradient of step {}",
-                             x.shard.value, x.step.value));
-           });
-         }),
-      on(self_,
-         [this](const shard_failed& x) {
-           or_fail(report_.steps, [&] {
-             throw std::runtime_error(fmt::format("shard {} has failed: {}", x.shard.value, x.why));
-           });
-         }),
-      on(self_, [this](const give_up&) { on_give_up(); }),
-      on(self_,
-         [this](const leave_run&) {
-           gate_.ask_to_leave();
-           owner_ = sender_of(self_);
-           start_step_if_ready();
-         }),
-      on(self_, [this](const list_wait_reasons&) { list_wait_reasons_to(sender_of(self_)); }),
-      on(self_, [this](const copy_books&) { return worker_books{report_}; }),
+      on([this](const shard_weights& x) { on_weights(x); }),
+      on([this](const dealt_batch& x) {
+        next_batch_ = x.values;
+        if (!gate_.steps().empty()) foresee(); // before a step begins that runs ahead
+        start_step_if_ready();
+        foresee();
+      }),
+      on([this](const dealt_samples& x) { cut_batch(x); }),
+      on([this](const data_exhausted&) {
+        gate_.end_data();
+        start_step_if_ready();
+      }),
+      on([this](const switch_ahead& x) {
+        gate_.ask_for_flush(x.step);
+        flush_before_switch();
+      }),
+      on([this](const step_ended&) { on_step_ended(); }),
+      on([this](const verdict_predicted& x) { on_predicted(x); }),
+      on([this](const weights_copied&) { queued_.serve(); }),
+      on([this](const batch_copied& x) {
+        if (options_.copies)
+          options_.copies->work({trace_kind::copy, instant{x.begun}, instant{x.ended}, 0, x.step.value});
+      }),
+      on([this](const gradients_summed& x) { on_sum(x); }),
+      on([this](const trace_taken& x) { timeline_.on_taken(x); }),
+      on([this](const pause_worker& x) { on_pause(x); }),
+      on([this](const take_checkpoint& x) { mark(x.number); }),
+      on([this](const hold_for_checkpoint& x) { on_hold(x); }),
+      on([this](const block_copied& x) { go_on_after(x); }),
+      on([this](const mark_at_end& x) { on_mark_at_end(x); }),
+      on([this](const entry_missing& x) {
+        or_fail(report_.steps, [&] {
+          throw std::runtime_error(
+              fmt::format("shard {} of the recording has no turn for its gradient of step {}", x.shard.value,
+                          x.step.value));
+        });
+      }),
+      on([this](const shard_failed& x) {
+        or_fail(report_.steps, [&] {
+          throw std::runtime_error(fmt::format("shard {} has failed: {}", x.shard.value, x.why));
+        });
+      }),
+      on([this](const give_up&) { on_give_up(); }),
+      on([this](const leave_run&) {
+        gate_.ask_to_leave();
+        owner_ = sender();
+        start_step_if_ready();
+      }),
+      on([this](const list_wait_reasons&) { list_wait_reasons_to(sender()); }),
+      on([this](const copy_books&) { return worker_books{report_}; }),
   };
 }
 
 void device_actor::list_wait_reasons_to(const caf::actor& asker) const {
   const auto tell = [&](const std::string& what, instant since) {
-    send(self_, asker,
-         wait_reason{fmt::format("worker {} waits for {}", options_.terms.worker.value, what),
-                     (options_.time->now() - since).count()});
+    send(asker, wait_reason{fmt::format("worker {} waits for {}", options_.terms.worker.value, what),
+                            (options_.time->now() - since).count()});
   };
   if (timeline_.is_ending())
     tell("the coordinator to take its timeline", timeline_.told_at());
@@ -402,8 +389,6 @@ float device_actor::clip(const gradient& g) const {
   return clip_factor(std::sqrt(options_.runner->squared_norm(g)), options_.terms.clip_norm);
 }
 
-using messaging::send, messaging::send_anonymously;
-
 void device_actor::on_weights(const shard_weights& x) {
   if (gate_.finished()) return;
   if (x.header.epoch != lines_.epoch()) return over_shards_->receive_late(x);
@@ -463,9 +448,8 @@ void device_actor::pause_if_asked() {
   options_.runner->use_racing_weights(asked->direct);
   lines_.begin_epoch(asked->epoch);
   end_wait_for_batch();
-  send(self_, options_.peers.coordinator,
-       worker_paused{options_.terms.worker, lines_.epoch(), lines_.step(), batches_,
-                     options_.terms.incarnation});
+  send(options_.peers.coordinator, worker_paused{options_.terms.worker, lines_.epoch(), lines_.step(),
+                                                 batches_, options_.terms.incarnation});
 }
 
 void device_actor::start_step_if_ready() {
@@ -495,7 +479,7 @@ void device_actor::end_wait_for_batch() {
 }
 
 void device_actor::ask_for_batch() {
-  send(self_, options_.peers.feeder,
+  send(options_.peers.feeder,
        next_batch{options_.terms.worker, options_.terms.incarnation, options_.samples != nullptr});
 }
 
@@ -507,13 +491,11 @@ void device_actor::foresee() {
 
 std::function<void()> device_actor::copy_notice() const {
   if (!options_.copies) return {};
-  return [us = caf::actor_cast<caf::actor>(self_), time = options_.time, step = step_number{batches_ + 1},
-          begun = options_.time->now()] {
-    send_anonymously(us, batch_copied{step, begun.count(), time->now().count()});
-  };
+  return
+      [us = myself(), time = options_.time, step = step_number{batches_ + 1}, begun = options_.time->now()] {
+        send_anonymously(us, batch_copied{step, begun.count(), time->now().count()});
+      };
 }
-
-using messaging::send;
 
 /// Reads what the worker had done.
 void device_actor::keep_report(archive& a) {
@@ -549,11 +531,10 @@ void device_actor::mark(std::uint64_t checkpoint) {
   });
   if (gate_.finished()) return;
   lines_.mark(checkpoint, options_.peers.coordinator);
-  send(self_, options_.peers.feeder,
-       worker_marked{checkpoint, options_.terms.worker, lines_.trained(), report_.samples,
-                     options_.peers.coordinator});
+  send(options_.peers.feeder, worker_marked{checkpoint, options_.terms.worker, lines_.trained(),
+                                            report_.samples, options_.peers.coordinator});
   if (!failure.empty())
-    send(self_, options_.peers.coordinator, checkpoint_failed{checkpoint, name_of_part(), failure});
+    send(options_.peers.coordinator, checkpoint_failed{checkpoint, name_of_part(), failure});
   else if (gate_.steps().empty() || !gate_.steps().oldest().pushed)
     send_part(std::move(part));
   else
@@ -585,9 +566,9 @@ void device_actor::send_part(marked_part part) {
   part.fields->field("report", part.report);
   checkpoint_part whole{part.checkpoint, name_of_part(), std::move(part.fields), part.report.steps};
   queued_.when_done([this, whole = std::move(whole)](const std::exception_ptr& why) {
-    if (!why) return send(self_, options_.peers.coordinator, whole);
+    if (!why) return send(options_.peers.coordinator, whole);
     if (const std::string lacking = lack_of_memory(why); !lacking.empty())
-      send(self_, options_.peers.coordinator, checkpoint_failed{whole.number, whole.name, lacking});
+      send(options_.peers.coordinator, checkpoint_failed{whole.number, whole.name, lacking});
   });
 }
 
@@ -631,7 +612,7 @@ bool device_actor::waits_to_end() {
   if (at_end_since_) return true;
   end_wait_for_batch();
   at_end_since_ = options_.time->now();
-  send(self_, options_.peers.coordinator, worker_at_end{options_.terms.worker, options_.terms.incarnation});
+  send(options_.peers.coordinator, worker_at_end{options_.terms.worker, options_.terms.incarnation});
   return true;
 }
 
@@ -646,8 +627,6 @@ std::shared_ptr<saved_fields> device_actor::kept_of_block() {
   }
   return fields;
 }
-
-using messaging::send, messaging::watch;
 
 /// Nothing that it had on the GPU is to be trusted, and nobody takes part from here again.
 void device_actor::lose_gpu(std::uint64_t step, const std::string& why) {
@@ -687,7 +666,7 @@ void device_actor::on_give_up() {
 }
 
 void device_actor::give_batches_back() {
-  send(self_, options_.peers.feeder,
+  send(options_.peers.feeder,
        deal_again{options_.terms.worker, options_.terms.incarnation, lines_.trained()});
 }
 
@@ -700,7 +679,7 @@ void device_actor::leave() {
 
 /// That it leaves before the run has ended.
 void device_actor::tell_owner() {
-  if (owner_) send(self_, owner_, worker_left{options_.terms.worker, options_.terms.incarnation});
+  if (owner_) send(owner_, worker_left{options_.terms.worker, options_.terms.incarnation});
 }
 
 /// Only the coordinator need wait for this worker any longer, which takes its timeline and then its report. A
@@ -718,15 +697,15 @@ void device_actor::end_with(Notice notice) {
   notices_.notify(options_.time->now(), report_);
   lines_.leave();
   over_shards_->leave();
-  send(self_, options_.peers.feeder, worker_left{options_.terms.worker, options_.terms.incarnation});
+  send(options_.peers.feeder, worker_left{options_.terms.worker, options_.terms.incarnation});
   timeline_.end([this, notice = std::move(notice)] {
     queued_.when_done([this, notice](const std::exception_ptr&) {
-      send(self_, options_.peers.coordinator, notice);
+      send(options_.peers.coordinator, notice);
       reported_ = true;
       quit_if_through();
     });
   });
-  if (timeline_.is_ending()) watch(self_, options_.peers.coordinator, give_up{});
+  if (timeline_.is_ending()) watch(options_.peers.coordinator, give_up{});
 }
 
 /// Steps that are given up still read the weights that are held here.

@@ -116,7 +116,7 @@ struct device_actor_options {
 ///
 /// A switch of policy pauses the worker between two steps. The weights that it holds are then out of date,
 /// and it waits for those of the next epoch.
-class device_actor {
+class device_actor : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.device-actor";
 
@@ -211,7 +211,6 @@ private:
   void quit_if_through();
   void list_wait_reasons_to(const caf::actor& asker) const;
 
-  caf::event_based_actor* self_;
   device_actor_options options_;
   worker_report report_;
   bool runs_ahead_;

@@ -1,4 +1,3 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/worker/exchange.hpp>
 
 #include <fmt/format.h>
@@ -9,7 +8,7 @@
 
 namespace mailgrad {
 
-using messaging::send;
+using messaging::send, messaging::send_anonymously;
 
 shard_lines::shard_lines(const worker_context& of, std::vector<caf::actor> shards)
     : of_(of), shards_(std::move(shards)), held_(shards_.size()), missing_(shards_.size()),
@@ -225,8 +224,6 @@ bool local_exchange::flush() {
               local_->holds() ? trained_work{1, last_samples_} : trained_work{});
   return true;
 }
-
-using messaging::send_anonymously;
 
 namespace {
 

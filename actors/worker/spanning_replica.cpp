@@ -10,6 +10,7 @@
 #include <utility>
 
 namespace mailgrad {
+
 using messaging::on, messaging::send, messaging::watch;
 
 namespace {

@@ -12,6 +12,7 @@
 #include <utility>
 
 namespace mailgrad {
+
 using messaging::spawn;
 
 namespace {

@@ -1,7 +1,6 @@
 #include <mailgrad/actors/worker/stage_actor.hpp>
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
@@ -11,7 +10,6 @@
 #include <utility>
 
 namespace mailgrad {
-using messaging::on, messaging::send, messaging::sender_of;
 
 namespace {
 
@@ -37,7 +35,7 @@ stage_actor::sized_program::sized_program(const stage_actor_options& o, std::siz
 }
 
 stage_actor::stage_actor(caf::event_based_actor* self, stage_actor_options options)
-    : self_(self), options_(std::move(options)), weights_(*options_.layout), on_host_(options_.blocks),
+    : actor_part(self), options_(std::move(options)), weights_(*options_.layout), on_host_(options_.blocks),
       queued_(self,
               options_.gpu ? std::shared_ptr<device_queue>(options_.gpu->at())
                            : std::make_shared<host_queue>(),
@@ -51,21 +49,19 @@ stage_actor::~stage_actor() {
 
 caf::behavior stage_actor::make_behavior() {
   return {
-      on(self_, [this](const compute_step& x) { start(x); }),
-      on(self_, [this](const values_computed& x) { take(x); }),
-      on(self_,
-         [this](const values_used& x) {
-           if (!schedule_ || x.step != work_->step) return;
-           schedule_->credit(x.segment, x.reader);
-           if (!continuing_) compute_next();
-         }),
-      on(self_,
-         [this](const go_on&) {
-           continuing_ = false;
-           compute_next();
-         }),
-      on(self_, [this](const weights_copied&) { queued_.serve(); }),
-      on(self_, [this](const give_up&) { quit_when_idle(); }),
+      on([this](const compute_step& x) { start(x); }),
+      on([this](const values_computed& x) { take(x); }),
+      on([this](const values_used& x) {
+        if (!schedule_ || x.step != work_->step) return;
+        schedule_->credit(x.segment, x.reader);
+        if (!continuing_) compute_next();
+      }),
+      on([this](const go_on&) {
+        continuing_ = false;
+        compute_next();
+      }),
+      on([this](const weights_copied&) { queued_.serve(); }),
+      on([this](const give_up&) { quit_when_idle(); }),
   };
 }
 
@@ -77,7 +73,7 @@ void stage_actor::quit_when_idle() {
 
 /// Computes by a later message, because the present message holds the weights while it is being handled.
 void stage_actor::start(const compute_step& x) {
-  worker_ = sender_of(self_);
+  worker_ = sender();
   work_ = x.work;
   trace_ = x.trace;
   busy_ = instant{0};
@@ -160,7 +156,7 @@ void stage_actor::compute_next() {
 
 void stage_actor::continue_later() {
   if (std::exchange(continuing_, true)) return;
-  send(self_, caf::actor_cast<caf::actor>(self_), go_on{});
+  send(myself(), go_on{});
 }
 
 void stage_actor::run(const stage_schedule::turn& t) {
@@ -260,7 +256,7 @@ void stage_actor::pass_on(const stage_schedule::turn& t, const std::shared_ptr<v
     schedule_->arrive(t.micro_batch, part.number);
   }
   const auto tell = [this, values = values_computed{work_->step, t.micro_batch, part.number, made}](
-                        device reader) { send(self_, work_->stages[place_of(reader)], values); };
+                        device reader) { send(work_->stages[place_of(reader)], values); };
   for (const device reader : part.readers)
     if (!options_.gpu || is_beside(reader))
       tell(reader);
@@ -277,7 +273,7 @@ void stage_actor::let_go(const stage_schedule::turn& t) {
     arrivals_.erase(found);
     const std::size_t maker = place_of(code.maker_of(segment));
     if (maker != options_.place)
-      send(self_, work_->stages[maker], values_used{work_->step, segment, options_.place});
+      send(work_->stages[maker], values_used{work_->step, segment, options_.place});
   }
 }
 
@@ -288,7 +284,7 @@ void stage_actor::finish() {
   schedule_.reset();
   arrivals_.clear();
   work_.reset();
-  send(self_, worker_, std::move(answer));
+  send(worker_, std::move(answer));
 }
 
 void stage_actor::fail(const std::exception& e) {
@@ -297,7 +293,7 @@ void stage_actor::fail(const std::exception& e) {
   arrivals_.clear();
   work_.reset();
   sum_ = {};
-  send(self_, worker_, stage_failed{options_.place, e.what(), std::move(trace_), failure_of_device(e)});
+  send(worker_, stage_failed{options_.place, e.what(), std::move(trace_), failure_of_device(e)});
 }
 
 /// Memory that GPUs reach may be lacking for a core as well, but a core is not lost with what it computes.

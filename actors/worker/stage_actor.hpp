@@ -45,7 +45,7 @@ struct stage_actor_options {
 ///
 /// On a stream of a GPU the parts are queued. A stage on the same GPU gets values at once, with an event that
 /// its queue waits for, and any other when they have come to the host.
-class stage_actor {
+class stage_actor : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.stage-actor";
 
@@ -91,7 +91,6 @@ private:
   std::size_t place_of(device d) const;
   void continue_later();
 
-  caf::event_based_actor* self_;
   stage_actor_options options_;
   weight_addresses weights_;
   host_queue on_host_;
