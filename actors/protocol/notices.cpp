@@ -1,22 +1,8 @@
 #include <mailgrad/actors/protocol/notices.hpp>
 
 #include <bit>
-#include <chrono>
 
 namespace mailgrad {
-
-/// The first entry of a run is sent at once, since nothing was sent before it.
-void order_log::flush_each_second(instant now) {
-  if (now - told_at_ < std::chrono::seconds{1}) return;
-  told_at_ = now;
-  flush();
-}
-
-void order_log::mark(std::uint64_t checkpoint, shard_index by) {
-  if (!recorder_) return;
-  flush();
-  send(recorder_, recording_marked{checkpoint, by});
-}
 
 void order_log::flush() {
   if (notes_.entries.empty() && notes_.deals.empty()) return;
@@ -48,10 +34,6 @@ void progress_notices::notify_if_due(instant now, const worker_sums& so_far) {
   send(coordinator_, *news);
 }
 
-void progress_notices::notify(instant now, const worker_sums& so_far) {
-  if (const auto news = take(now, so_far)) send(tracker_, *news);
-}
-
 std::optional<worker_progress> progress_notices::take(instant now, const worker_sums& so_far) {
   if (unreported_.steps == 0) return std::nullopt;
   unreported_.span = (now - last_).count();
@@ -71,10 +53,6 @@ constexpr instant pieces_apart = std::chrono::seconds{1};
 
 } // namespace
 
-void trace_teller::begin() {
-  if (options_.track) tell();
-}
-
 void trace_teller::tell_if_due(instant now) {
   if (!options_.track || under_way_ || unreported() == 0) return;
   if (unreported() >= trace_piece::most_events || now - told_at_ >= pieces_apart) tell();
@@ -90,10 +68,6 @@ void trace_teller::end(std::function<void()> then) {
   then_ = std::move(then);
   if (!options_.track) return close();
   if (!under_way_) tell_rest();
-}
-
-void trace_teller::give_up() {
-  if (then_) close();
 }
 
 /// The last piece also counts what had no room, so it comes even without events.

@@ -2,17 +2,8 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/engine/account/trace_track.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -40,7 +31,11 @@ public:
   /// Sends the entries noted so far.
   void flush();
   /// Sends them, and says that they lie before this checkpoint.
-  void mark(std::uint64_t checkpoint, shard_index by);
+  void mark(std::uint64_t checkpoint, shard_index by) {
+    if (!recorder_) return;
+    flush();
+    send(recorder_, recording_marked{checkpoint, by});
+  }
 
 private:
   static constexpr std::size_t entries_per_message = 1024;
@@ -52,7 +47,12 @@ private:
     if (to.size() >= entries_per_message) flush();
   }
 
-  void flush_each_second(instant now);
+  /// The first entry of a run is sent at once, since nothing was sent before it.
+  void flush_each_second(instant now) {
+    if (now - told_at_ < std::chrono::seconds{1}) return;
+    told_at_ = now;
+    flush();
+  }
 
   caf::actor recorder_;
   order_noted notes_;
@@ -118,7 +118,9 @@ public:
   /// A step ended at `now`, with these sums over the whole life of the worker.
   void notify_if_due(instant now, const worker_sums& so_far);
   /// The worker ends: tells the tracker what is new. The coordinator gets the whole report.
-  void notify(instant now, const worker_sums& so_far);
+  void notify(instant now, const worker_sums& so_far) {
+    if (const auto news = take(now, so_far)) send(tracker_, *news);
+  }
 
 private:
   std::optional<worker_progress> take(instant now, const worker_sums& so_far);
@@ -152,7 +154,9 @@ public:
   explicit trace_teller(options o) : options_(std::move(o)) {}
 
   /// The actor takes part. A first piece, which has no events, shows how far the clocks are apart.
-  void begin();
+  void begin() {
+    if (options_.track) tell();
+  }
   /// A step has been computed and pushed, or a gradient judged. Tells of it if there is a whole piece, or
   /// enough time has passed.
   void tell_if_due(instant now);
@@ -161,7 +165,9 @@ public:
   /// The actor ends. `then` is called when the last of what is left is under way, which may be at once.
   void end(std::function<void()> then);
   /// Nobody answers any more, so an end waits for no answer.
-  void give_up();
+  void give_up() {
+    if (then_) close();
+  }
   instant told_at() const { return told_at_; }
   bool is_ending() const { return then_ != nullptr; }
   bool tells() const { return options_.track != nullptr; }

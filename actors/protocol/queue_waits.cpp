@@ -2,15 +2,9 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 
-#include <utility>
-
 namespace mailgrad {
 
 using messaging::send_anonymously;
-
-queue_waits::queue_waits(caf::event_based_actor* self, std::shared_ptr<device_queue> at,
-                         std::shared_ptr<event_watch> watch)
-    : actor_part(self), at_(std::move(at)), watch_(std::move(watch)) {}
 
 void queue_waits::when_done(continuation then) {
   device_event done;

@@ -4,9 +4,7 @@
 #include <mailgrad/engine/worker/event_watch.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
-#include <exception>
 #include <functional>
-#include <memory>
 #include <vector>
 
 namespace mailgrad {
@@ -25,7 +23,8 @@ public:
 
   /// `watch` tells when events pass; null: that of the process, if it is needed.
   queue_waits(caf::event_based_actor* self, std::shared_ptr<device_queue> at,
-              std::shared_ptr<event_watch> watch);
+              std::shared_ptr<event_watch> watch)
+      : actor_part(self), at_(std::move(at)), watch_(std::move(watch)) {}
 
   /// Calls `then` when all is done that the queue was given before, now or from serve(), in the order of the
   /// calls. If no event can be recorded that would tell, it is called at once with the reason, before those

@@ -1,24 +1,8 @@
 #pragma once
 
-#include <mailgrad/actors/remote/admission.hpp>
 #include <mailgrad/actors/remote/channel.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/net/timing.hpp>
-
-#include <fmt/format.h>
-
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 // What a server and a parameter host have in common, where workers bring gradients to shards.
 
@@ -77,7 +61,9 @@ std::vector<wait_reason> waits_at_admission(std::uint64_t session, const channel
                                             const std::string& where);
 
 /// What people call the process that holds these shards: "the parameter host of shards 0, 2".
-std::string name_of_host(std::span<const std::uint32_t> shards);
+inline std::string name_of_host(std::span<const std::uint32_t> shards) {
+  return "the parameter host of " + listed("shard", shards);
+}
 
 /// The workers that a parameter host has let in, for its first shard, which tells the coordinator what they
 /// wait for.
@@ -85,10 +71,19 @@ std::string name_of_host(std::span<const std::uint32_t> shards);
 class admitted_workers {
 public:
   /// Workers may come to these shards.
-  void open(admission_bounds bounds, std::vector<std::uint32_t> shards);
-  void add(std::uint64_t session, const net::member& who, std::shared_ptr<channel> by);
-  void remove(std::uint64_t session);
-
+  void open(admission_bounds bounds, std::vector<std::uint32_t> shards) {
+    const std::lock_guard lock(mutex_);
+    bounds_ = std::move(bounds);
+    shards_ = std::move(shards);
+  }
+  void add(std::uint64_t session, const net::member& who, std::shared_ptr<channel> by) {
+    const std::lock_guard lock(mutex_);
+    admitted_.insert_or_assign(session, admitted_peer{who, std::move(by)});
+  }
+  void remove(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    admitted_.erase(session);
+  }
   std::vector<wait_reason> waits() const;
 
 private:

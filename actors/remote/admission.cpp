@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <numeric>
 
 namespace mailgrad::remote {
@@ -46,10 +45,6 @@ transit::transit(std::uint64_t weights, std::uint64_t largest, std::size_t shard
     : weights_(weights), most_arriving_(weights + gradients_beside), most_together_(2 * weights + all_beside),
       largest_(largest), shards_(shards) {}
 
-bool transit::fits() const noexcept {
-  return arriving_ + largest_ <= most_arriving_ && arriving_ + leaving_ + largest_ <= most_together_;
-}
-
 /// Weights that a worker gets when it joins leave without a gradient that could wait, so they may fill all
 /// room, and so may those of readers that have become slow. What leaves to fast readers has half of it
 /// nevertheless, until all but joins takes half as much again.
@@ -77,36 +72,12 @@ std::uint64_t transit::bytes_of(speed readers) const {
   return theirs;
 }
 
-bool transit::goes_to_slow_alone(const version& v) const {
-  return std::ranges::all_of(v.to, [this](const auto& reads) { return is_slow(reads.first); });
-}
-
 /// Answers to all workers by turns overtake one another once in a turn.
 bool transit::is_slow(rank worker) const {
   const auto found = readers_.find(worker);
   if (found == readers_.end()) return false;
   const reader& r = found->second;
   return r.is_slow || (r.under_way > 0 && departed_ - r.since > most_overtaking());
-}
-
-bool transit::admits(bool has_room) {
-  refused_ = refused_ || !has_room;
-  return has_room;
-}
-
-bool transit::has_any_room() {
-  const std::lock_guard lock(mutex_);
-  return admits(fits() || fits_fast());
-}
-
-bool transit::has_room(rank worker) {
-  const std::lock_guard lock(mutex_);
-  return admits(is_slow(worker) ? fits() && fits_slow() : fits() || fits_fast());
-}
-
-void transit::when_room(std::function<void()> call) {
-  const std::lock_guard lock(mutex_);
-  call_ = std::move(call);
 }
 
 /// It calls with the lock held, so that nothing is called any more when when_room() has taken the call back.
@@ -155,16 +126,6 @@ void transit::note_left(rank to, const void* values) {
   --r.under_way;
 }
 
-std::uint64_t transit::arriving_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return arriving_;
-}
-
-std::uint64_t transit::leaving_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return leaving_;
-}
-
 std::string transit::who_fills_it(rank worker) const {
   const std::lock_guard lock(mutex_);
   const bool waits_for_slow = is_slow(worker) && fits();
@@ -190,13 +151,6 @@ std::shared_ptr<transit> transit_by(const std::string& address, const parameter_
 }
 
 // -- turns in a sum -----------------------------------------------------------------------------------------
-
-gradient_credit::gradient_credit(std::vector<std::uint32_t> shards, std::size_t most)
-    : shards_(std::move(shards)), most_(std::max<std::size_t>(most, 1)), awaits_(shards_.size()) {}
-
-std::size_t gradient_credit::place_of(std::uint32_t shard) const {
-  return static_cast<std::size_t>(std::ranges::find(shards_, shard) - shards_.begin());
-}
 
 /// Null if the session has ended.
 gradient_credit::member* gradient_credit::find(std::uint64_t session) {
@@ -256,12 +210,6 @@ void gradient_credit::await(std::uint32_t shard, std::optional<rank> first, vers
   const std::size_t place = place_of(shard);
   if (place == shards_.size()) return;
   change([&] { awaits_[place] = {true, first, version}; });
-}
-
-/// Shards switch their policy one after the other. While some have no turns, nobody waits for those of the
-/// others.
-bool gradient_credit::has_turns() const {
-  return std::ranges::all_of(awaits_, [](const awaited& a) { return !a.told || a.first; });
 }
 
 /// The place of the shard whose sum is behind those of the others.
@@ -362,18 +310,6 @@ void admission_bounds::apply(net::server_options& terms) const {
     return who.part != net::role::worker || by->has_room({who.number});
   };
   terms.has_any_room = [by = on_way] { return by->has_any_room(); };
-}
-
-void admission_bounds::open(const std::shared_ptr<net::network>& network, net::server_end& end) const {
-  if (on_way) on_way->when_room([network, to = &end] { network->post(*to, [](net::instant) {}); });
-}
-
-void admission_bounds::close() const {
-  if (on_way) on_way->when_room({});
-}
-
-void admission_bounds::end(std::uint64_t session) const {
-  if (credit) credit->remove(session);
 }
 
 } // namespace mailgrad::remote

@@ -48,11 +48,20 @@ public:
   transit(std::uint64_t weights, std::uint64_t largest, std::size_t shards = 1) noexcept;
 
   /// Whether another gradient of this worker may begin to arrive.
-  bool has_room(rank worker);
+  bool has_room(rank worker) {
+    const std::lock_guard lock(mutex_);
+    return admits(is_slow(worker) ? fits() && fits_slow() : fits() || fits_fast());
+  }
   /// Whether has_room() may hold of anybody.
-  bool has_any_room();
+  bool has_any_room() {
+    const std::lock_guard lock(mutex_);
+    return admits(fits() || fits_fast());
+  }
   /// Is called when there is room again after one of these has said no; empty: nothing is. It must not block.
-  void when_room(std::function<void()> call);
+  void when_room(std::function<void()> call) {
+    const std::lock_guard lock(mutex_);
+    call_ = std::move(call);
+  }
 
   /// A gradient begins to arrive. It has its room as long as the units are held.
   units arriving(rank from, std::uint64_t bytes);
@@ -60,8 +69,14 @@ public:
   /// leave to several workers count once.
   units leaving(rank to, std::shared_ptr<const void> values, std::uint64_t bytes);
 
-  std::uint64_t arriving_bytes() const;
-  std::uint64_t leaving_bytes() const;
+  std::uint64_t arriving_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return arriving_;
+  }
+  std::uint64_t leaving_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return leaving_;
+  }
   /// Whom a worker waits for that finds no room: "the shards to read gradients of workers 0, 3, and for
   /// worker 1 to take weights". Empty if there is room.
   std::string who_fills_it(rank worker) const;
@@ -80,15 +95,22 @@ private:
     bool is_slow = true;       ///< the last that left was overtaken by many, or none has left yet
   };
 
-  bool fits() const noexcept;
+  bool fits() const noexcept {
+    return arriving_ + largest_ <= most_arriving_ && arriving_ + leaving_ + largest_ <= most_together_;
+  }
   bool fits_slow() const;
   bool fits_fast() const;
   bool is_slow(rank worker) const;
-  bool goes_to_slow_alone(const version& v) const;
+  bool goes_to_slow_alone(const version& v) const {
+    return std::ranges::all_of(v.to, [this](const auto& reads) { return is_slow(reads.first); });
+  }
   enum class speed { slow, fast };
   std::uint64_t bytes_of(speed readers) const;
   std::uint64_t most_overtaking() const noexcept { return 2 * shards_ * readers_.size(); }
-  bool admits(bool has_room);
+  bool admits(bool has_room) {
+    refused_ = refused_ || !has_room;
+    return has_room;
+  }
   void note_left(rank to, const void* values);
   void settle(calls& after) override;
 
@@ -131,7 +153,8 @@ public:
   /// Gives a worker credit for so many bodies more. It must not block.
   using giving = std::function<void(std::uint32_t bodies)>;
 
-  gradient_credit(std::vector<std::uint32_t> shards, std::size_t most);
+  gradient_credit(std::vector<std::uint32_t> shards, std::size_t most)
+      : shards_(std::move(shards)), most_(std::max<std::size_t>(most, 1)), awaits_(shards_.size()) {}
 
   /// A session of a worker, which has no credit yet.
   void add(std::uint64_t session, rank worker, giving give);
@@ -165,10 +188,16 @@ private:
     version_number version{};
   };
 
-  bool has_turns() const;
+  /// Shards switch their policy one after the other. While some have no turns, nobody waits for those of the
+  /// others.
+  bool has_turns() const {
+    return std::ranges::all_of(awaits_, [](const awaited& a) { return !a.told || a.first; });
+  }
   bool knows_turns() const { return has_turns() && std::ranges::all_of(awaits_, &awaited::told); }
   std::size_t behind() const;
-  std::size_t place_of(std::uint32_t shard) const;
+  std::size_t place_of(std::uint32_t shard) const {
+    return static_cast<std::size_t>(std::ranges::find(shards_, shard) - shards_.begin());
+  }
   member* find(std::uint64_t session);
   void grant(member& m, std::size_t count, calls& after);
   bool serve_first(std::size_t place, calls& after);
@@ -224,10 +253,16 @@ struct admission_bounds {
   /// Lets workers begin bodies by these bounds.
   void apply(net::server_options& terms) const;
   /// Has the network look again when there is room, until close().
-  void open(const std::shared_ptr<net::network>& network, net::server_end& end) const;
-  void close() const;
+  void open(const std::shared_ptr<net::network>& network, net::server_end& end) const {
+    if (on_way) on_way->when_room([network, to = &end] { network->post(*to, [](net::instant) {}); });
+  }
+  void close() const {
+    if (on_way) on_way->when_room({});
+  }
   /// That session has ended.
-  void end(std::uint64_t session) const;
+  void end(std::uint64_t session) const {
+    if (credit) credit->remove(session);
+  }
 };
 
 } // namespace mailgrad::remote

@@ -3,12 +3,6 @@
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/net/ending.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <exception>
-#include <utility>
-
 namespace mailgrad::remote {
 
 namespace {
@@ -203,10 +197,6 @@ void channel::end_for_want_of_room() {
   });
 }
 
-void channel::ask_for_flush() {
-  on_network([this](auto&, auto) { flush(); });
-}
-
 /// On any thread: the last holder of what the other process lends lets it go.
 void channel::give_back(std::uint64_t number) {
   {
@@ -216,12 +206,6 @@ void channel::give_back(std::uint64_t number) {
     if (std::exchange(flush_asked_, true)) return;
   }
   ask_for_flush();
-}
-
-/// On any thread, as give_back(). It takes no lock: whoever reads a gradient that is refused lets its credit
-/// go with the channel's lock held, and the next one gets it.
-void channel::allow(std::uint32_t bodies) {
-  if (!is_over_) on_network([bodies](net::session& s, auto) { s.allow(0, bodies); });
 }
 
 void channel::flush() {
@@ -265,21 +249,6 @@ std::vector<wait_reason> channel::waits() const {
   return all;
 }
 
-std::optional<wait_reason> channel::own_wait() const {
-  const std::lock_guard lock(mutex_);
-  return for_credit_.told(network_.now());
-}
-
-std::optional<wait_reason> channel::peers_wait() const {
-  const std::lock_guard lock(mutex_);
-  return peers_wait_.told(network_.now());
-}
-
-std::uint64_t channel::peers_step() const {
-  const std::lock_guard lock(mutex_);
-  return peers_step_;
-}
-
 /// False if there is no credit.
 bool channel::send(outgoing& message) {
   if (session_->now_is() != net::session::state::joined) return false;
@@ -293,10 +262,6 @@ bool channel::send(outgoing& message) {
   }
   if (message.has_body) return session_->send_body(message.head, message.body.bytes, message.body.keeps);
   return session_->send(message.head);
-}
-
-void channel::end(net::ending why) {
-  on_network([why = std::move(why)](net::session& s, net::instant now) { s.end(why, now); });
 }
 
 // -- from the other process ---------------------------------------------------------------------------------
@@ -364,8 +329,6 @@ channel::incoming channel::opened(net::byte_view message, std::span<std::byte>* 
   return came;
 }
 
-void channel::message_came(net::byte_view message) { take(opened(message, nullptr, {})); }
-
 std::span<std::byte> channel::place_of_body(net::byte_view tag, std::uint64_t size) {
   std::span<std::byte> place;
   done_or_refused([&] { body_ = opened(tag, &place, {size}); });
@@ -385,8 +348,6 @@ bool channel::body_lent(net::byte_view tag, const net::borrowed& body, std::uint
   });
   return true;
 }
-
-void channel::body_came(net::byte_view) { take(std::exchange(body_, {})); }
 
 /// The two connections are read one apart from the other, so a message may come before one that was sent
 /// first. Credit bounds how many wait here.
@@ -465,17 +426,6 @@ bool channel::keeps_credit_of(message_kind kind) const {
     if (const auto found = keeps_credit_.find(kind); found != keeps_credit_.end()) asked = found->second;
   }
   return asked && asked();
-}
-
-void channel::progress_reported(const net::progress& p) {
-  const std::lock_guard lock(mutex_);
-  peers_step_ = p.step;
-  peers_wait_.become(p.waits_for, network_.now());
-}
-
-void channel::held(bool is_held) {
-  const std::lock_guard lock(mutex_);
-  held_since_ = is_held ? std::optional(network_.now()) : std::nullopt;
 }
 
 std::optional<channel::held_out> channel::held_gradient(std::size_t gradients_a_step) const {

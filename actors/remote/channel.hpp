@@ -5,15 +5,9 @@
 #include <mailgrad/net/network.hpp>
 
 #include <atomic>
-#include <cstdint>
 #include <deque>
-#include <functional>
 #include <limits>
-#include <map>
-#include <memory>
 #include <mutex>
-#include <string>
-#include <vector>
 
 namespace mailgrad::remote {
 
@@ -71,8 +65,12 @@ public:
     const std::lock_guard lock(mutex_);
     keeps_credit_[kind] = std::move(whether);
   }
-  /// Gives the other process credit for so many bodies more.
-  void allow(std::uint32_t bodies);
+  /// Gives the other process credit for so many bodies more. On any thread, as give_back(). It takes no lock:
+  /// whoever reads a gradient that is refused lets its credit go with the channel's lock held, and the next
+  /// one gets it.
+  void allow(std::uint32_t bodies) {
+    if (!is_over_) on_network([bodies](net::session& s, auto) { s.allow(0, bodies); });
+  }
 
   /// Sends a message. Never waits. `receipt` goes when it has credit.
   void post(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m,
@@ -82,10 +80,19 @@ public:
   /// That messages wait here for credit, and what the other process waits for by its last heartbeat.
   std::vector<wait_reason> waits() const;
   /// That messages wait here for credit.
-  std::optional<wait_reason> own_wait() const;
+  std::optional<wait_reason> own_wait() const {
+    const std::lock_guard lock(mutex_);
+    return for_credit_.told(network_.now());
+  }
   /// What the other process waits for by its last heartbeat, and the step of its last gradient.
-  std::optional<wait_reason> peers_wait() const;
-  std::uint64_t peers_step() const;
+  std::optional<wait_reason> peers_wait() const {
+    const std::lock_guard lock(mutex_);
+    return peers_wait_.told(network_.now());
+  }
+  std::uint64_t peers_step() const {
+    const std::lock_guard lock(mutex_);
+    return peers_step_;
+  }
   /// A gradient that the other process has sent and that is not read for want of room.
   struct held_out {
     std::uint64_t step = 0;
@@ -96,7 +103,9 @@ public:
   /// When the last byte of the other process came, also after the end.
   net::instant last_heard() const { return session_ ? session_->last_heard() : last_heard_; }
   /// Ends the session. What has not left yet is lost.
-  void end(net::ending why);
+  void end(net::ending why) {
+    on_network([why = std::move(why)](net::session& s, net::instant now) { s.end(why, now); });
+  }
   /// The same of one's own will.
   void leave(std::string words) { end({net::end_reason::left, std::move(words)}); }
   /// The same because this process cannot go on, which is no goodbye.
@@ -111,12 +120,19 @@ public:
   // -- session_events
 
   void joined(const net::welcome& terms) override;
-  void message_came(net::byte_view message) override;
+  void message_came(net::byte_view message) override { take(opened(message, nullptr, {})); }
   std::span<std::byte> place_of_body(net::byte_view tag, std::uint64_t size) override;
-  void body_came(net::byte_view tag) override;
+  void body_came(net::byte_view) override { take(std::exchange(body_, {})); }
   bool body_lent(net::byte_view tag, const net::borrowed& body, std::uint64_t number) override;
-  void progress_reported(const net::progress& p) override;
-  void held(bool is_held) override;
+  void progress_reported(const net::progress& p) override {
+    const std::lock_guard lock(mutex_);
+    peers_step_ = p.step;
+    peers_wait_.become(p.waits_for, network_.now());
+  }
+  void held(bool is_held) override {
+    const std::lock_guard lock(mutex_);
+    held_since_ = is_held ? std::optional(network_.now()) : std::nullopt;
+  }
   void credit_came() override;
   void ended(const net::ending& why) override;
 
@@ -146,7 +162,9 @@ private:
   void end_for_want_of_room();
   void flush();
   void send_what_waits();
-  void ask_for_flush();
+  void ask_for_flush() {
+    on_network([this](auto&, auto) { flush(); });
+  }
   void give_back(std::uint64_t number);
   incoming opened(net::byte_view message, std::span<std::byte>* place, const announced& body);
   void take(incoming message);

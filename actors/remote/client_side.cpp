@@ -3,7 +3,6 @@
 #include <mailgrad/actors/remote/membership.hpp>
 
 #include <algorithm>
-#include <utility>
 
 namespace mailgrad::remote {
 
@@ -27,48 +26,15 @@ client_side::client_side(std::shared_ptr<net::network> by, net::hello says, chan
   channel_->attach(*end_, end_->own());
 }
 
-client_side::~client_side() { close("the process has left"); }
-
 void client_side::join(const std::string& address) {
   connect(address);
   if (const auto failed = wait_until_in()) throw join_error(*failed);
-}
-
-void client_side::connect(const std::string& address) {
-  const std::lock_guard lock(connecting_);
-  if (!closed_) network_->connect(*end_, address);
 }
 
 std::optional<net::ending> client_side::wait_until_in() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return terms_ || ended_; });
   return terms_ ? std::nullopt : ended_; // one that is in may have ended since
-}
-
-std::optional<net::welcome> client_side::terms() const {
-  const std::lock_guard lock(mutex_);
-  return terms_;
-}
-
-std::optional<net::ending> client_side::outcome() const {
-  const std::lock_guard lock(mutex_);
-  return ended_;
-}
-
-bool client_side::wait_for(std::chrono::milliseconds span) const {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, span, [this] { return ended_.has_value(); });
-}
-
-net::ending client_side::wait() const {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return ended_.has_value(); });
-  return *ended_;
-}
-
-void client_side::leave(const std::string& words) {
-  channel_->leave(words);
-  close(words);
 }
 
 void client_side::close(const std::string& words) {

@@ -3,19 +3,10 @@
 #include <mailgrad/actors/remote/channel.hpp>
 #include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/hello.hpp>
-#include <mailgrad/net/network.hpp>
 #include <mailgrad/net/timing.hpp>
 
-#include <atomic>
-#include <chrono>
 #include <condition_variable>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <optional>
 #include <stdexcept>
-#include <string>
 
 namespace mailgrad::remote {
 
@@ -30,7 +21,7 @@ public:
   /// `by` carries the bytes. The events are called on the network's thread.
   client_side(std::shared_ptr<net::network> by, net::hello says, channel_events events);
   /// close(), if that was not called.
-  ~client_side();
+  ~client_side() { close("the process has left"); }
   client_side(const client_side&) = delete;
   client_side& operator=(const client_side&) = delete;
 
@@ -52,20 +43,39 @@ public:
   /// The first half of join(), which does not wait.
   ///
   /// Errors  std::invalid_argument for no address.
-  void connect(const std::string& address);
+  void connect(const std::string& address) {
+    const std::lock_guard lock(connecting_);
+    if (!closed_) network_->connect(*end_, address);
+  }
   /// The other half. Returns how it ended if the server did not take this process in.
   std::optional<net::ending> wait_until_in();
   /// What the server said when it took this process in; none before.
-  std::optional<net::welcome> terms() const;
+  std::optional<net::welcome> terms() const {
+    const std::lock_guard lock(mutex_);
+    return terms_;
+  }
 
   /// How the session has ended; none before.
-  std::optional<net::ending> outcome() const;
+  std::optional<net::ending> outcome() const {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+  }
   /// Waits until the session has ended, but at most for `span`; true if it has.
-  bool wait_for(std::chrono::milliseconds span) const;
-  net::ending wait() const;
+  bool wait_for(std::chrono::milliseconds span) const {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, span, [this] { return ended_.has_value(); });
+  }
+  net::ending wait() const {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ended_.has_value(); });
+    return *ended_;
+  }
   /// Says goodbye, if the session has not ended, and cuts the connections. Nothing more is called when it
   /// returns.
-  void leave(const std::string& words);
+  void leave(const std::string& words) {
+    channel_->leave(words);
+    close(words);
+  }
   /// Cuts the connections. Nothing more is called when it returns.
   void close(const std::string& words);
 

@@ -19,12 +19,6 @@
 #include <utility>
 #include <vector>
 
-namespace mailgrad {
-
-struct wire_format;
-
-} // namespace mailgrad
-
 namespace mailgrad::remote {
 
 /// The rows of a table that lie in one shard, in their order.
@@ -93,7 +87,5 @@ bool adds_nothing(const dense_addend& a);
 
 /// Where the dense part of a shard lies.
 shard_range dense_range_of(const parameter_layout& layout, std::uint32_t shard);
-/// The rows and the width of a variable that is a table.
-table_extent extent_of(const placed_variable& table);
 
 } // namespace mailgrad::remote

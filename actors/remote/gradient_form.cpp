@@ -2,21 +2,11 @@
 
 #include <mailgrad/data/batch.hpp>
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
-#include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/graph/serialisable.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <bit>
-#include <cstdint>
 #include <cstring>
-#include <memory>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad::remote {
 
@@ -72,10 +62,6 @@ void decode(const wire_format& f, std::span<const std::byte> from, std::span<flo
 }
 
 } // namespace
-
-gradient_form::gradient_form(exchange_terms terms) : terms_(std::move(terms)) {
-  if (!terms_.bounds.buffers) terms_.bounds.buffers = std::make_shared<gradient_buffers>(terms_.layout);
-}
 
 attached gradient_form::write(const caf::message& m, const actor_address& to, field_inspector& fields) {
   const auto& x = m.get_as<push_gradient>(0);

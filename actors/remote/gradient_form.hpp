@@ -4,19 +4,6 @@
 #include <mailgrad/actors/remote/admission.hpp>
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
 #include <mailgrad/actors/remote/message_table.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/model/gradient.hpp>
-#include <mailgrad/engine/model/object_pool.hpp>
-#include <mailgrad/engine/wire/wire_format.hpp>
-#include <mailgrad/graph/parameter_layout.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad::remote {
 
@@ -74,7 +61,8 @@ struct exchange_terms {
   incarnation_number incarnation{};
   std::shared_ptr<const parameter_layout> layout;
   std::shared_ptr<const time_source> time;
-  std::shared_ptr<exchange_clock> clock;
+  std::shared_ptr<exchange_clock> clock =
+      layout ? std::make_shared<exchange_clock>(layout->shard_count()) : nullptr;
   wire_format wire{};                          ///< how gradients travel
   std::uint32_t devices = 1;                   ///< of the worker, each of which may add to a gradient
   std::shared_ptr<gradient_encoder> encoder{}; ///< of a worker whose gradients travel in a lossy format
@@ -98,7 +86,9 @@ struct exchange_terms {
 /// (gradient_buffers).
 class gradient_form final : public body_form {
 public:
-  explicit gradient_form(exchange_terms terms);
+  explicit gradient_form(exchange_terms terms) : terms_(std::move(terms)) {
+    if (!terms_.bounds.buffers) terms_.bounds.buffers = std::make_shared<gradient_buffers>(terms_.layout);
+  }
 
   attached write(const caf::message& m, const actor_address& to, field_inspector& fields) override;
   arriving begin(field_inspector& fields, const actor_address& from, const actor_address& to,

@@ -1,21 +1,6 @@
 #include <mailgrad/actors/remote/member_handlers.hpp>
 
-#include <chrono>
-#include <stdexcept>
-#include <utility>
-
 namespace mailgrad::remote {
-
-void run_verdict::fail(std::string why) {
-  const std::lock_guard lock(mutex_);
-  failure_ = std::move(why);
-}
-
-net::ending run_verdict::end_of_work(std::string words) const {
-  const std::lock_guard lock(mutex_);
-  if (!failure_) return {net::end_reason::left, std::move(words)};
-  return {net::end_reason::run_failed, "the run has failed: " + *failure_};
-}
 
 worker_handler::worker_handler(caf::event_based_actor* self, std::shared_ptr<channel> by,
                                std::function<std::string()> write_terms, caf::actor coordinator,
@@ -72,10 +57,6 @@ caf::behavior shard_handler::make_behavior() {
   };
 }
 
-watcher_handler::watcher_handler(caf::event_based_actor* self, std::shared_ptr<channel> by,
-                                 run_answers answers)
-    : actor_part(self), by_(std::move(by)), answers_(std::move(answers)) {}
-
 caf::behavior watcher_handler::make_behavior() {
   messaging::ignore_others(self_);
   return {
@@ -122,10 +103,6 @@ void member_list::joined(const net::welcome& terms, const std::string& from, std
        .devices = std::move(devices),
        .losses = e.losses,
        .why = std::move(e.why)};
-}
-
-void member_list::holds(const net::member& who, std::vector<std::uint32_t> shards) {
-  if (const auto found = all_.find(who); found != all_.end()) found->second.shards = std::move(shards);
 }
 
 void member_list::ended(const net::welcome& terms, const net::ending& why, net::instant heard,

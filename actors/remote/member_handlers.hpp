@@ -2,20 +2,8 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/remote/channel.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/hello.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 // What a server answers the hosts of other processes: a handler for each of them, which is an actor.
 
@@ -39,8 +27,15 @@ using run_answers = std::function<run_answer(const std::string& what, const std:
 /// Threads any
 class run_verdict {
 public:
-  void fail(std::string why);
-  net::ending end_of_work(std::string words) const;
+  void fail(std::string why) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::move(why);
+  }
+  net::ending end_of_work(std::string words) const {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) return {net::end_reason::left, std::move(words)};
+    return {net::end_reason::run_failed, "the run has failed: " + *failure_};
+  }
 
 private:
   mutable std::mutex mutex_;
@@ -91,7 +86,8 @@ class watcher_handler : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.watcher-handler";
 
-  watcher_handler(caf::event_based_actor* self, std::shared_ptr<channel> by, run_answers answers);
+  watcher_handler(caf::event_based_actor* self, std::shared_ptr<channel> by, run_answers answers)
+      : actor_part(self), by_(std::move(by)), answers_(std::move(answers)) {}
   caf::behavior make_behavior();
 
 private:
@@ -114,7 +110,9 @@ public:
   void joined(const net::welcome& terms, const std::string& from, std::vector<std::string> devices,
               net::instant now);
   /// It is to hold these shards.
-  void holds(const net::member& who, std::vector<std::uint32_t> shards);
+  void holds(const net::member& who, std::vector<std::uint32_t> shards) {
+    if (const auto found = all_.find(who); found != all_.end()) found->second.shards = std::move(shards);
+  }
   /// The session of this incarnation has ended. If a later one is in, only the loss is noted, and of one that
   /// was never in, nothing.
   void ended(const net::welcome& terms, const net::ending& why, net::instant heard, net::instant now);

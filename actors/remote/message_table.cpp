@@ -5,14 +5,7 @@
 #include <mailgrad/net/ending.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <concepts>
 #include <cstring>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad::remote {
 

@@ -6,20 +6,12 @@
 #include <mailgrad/net/loan.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
-#include <chrono>
 #include <compare>
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
-#include <optional>
 #include <set>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
 #include <vector>
 
 // What two processes say to each other, byte by byte in docs/messages.md: who is who, which messages cross

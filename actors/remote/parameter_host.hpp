@@ -1,29 +1,10 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/acceptor.hpp>
-#include <mailgrad/actors/remote/channel.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
-#include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/shard/custom_parameter_actor.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
-#include <mailgrad/engine/worker/step_timer.hpp>
-#include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/network.hpp>
-#include <mailgrad/net/server_end.hpp>
-
-#include <chrono>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad::remote {
 
@@ -85,44 +66,6 @@ private:
   std::unique_ptr<net::server_end> end_;
 };
 
-struct shard_host_options {
-  std::shared_ptr<channel> by;           ///< to the server
-  std::shared_ptr<net::network> network; ///< by which workers come
-  std::string listen;                    ///< where
-  std::function<net::timing()> times;    ///< those that the server dictates, once it has been joined
-  std::shared_ptr<const time_source> time;
-  /// Called when the shards are there, with their numbers and the address where workers find them.
-  std::function<void(const std::vector<std::uint32_t>& shards, const std::string& address)> on_begin;
-  std::function<void(const std::string&)> on_event{}; ///< as in shard_acceptor_options
-  known_plugins plugins{};
-  std::shared_ptr<const custom_parameter_actor_kind> parameter_actor{}; ///< null: Mailgrad's
-  std::shared_ptr<step_timer> timer{};                                  ///< as in parameter_actor_options
-};
-
-/// The host of a process that holds shards. When the server has told the terms, it spawns their parameter
-/// actors among actor proxies of the others, and opens an acceptor for workers.
-///
-///     waiting --terms_given--> serving --the session with the server has ended--> closed
-///        \--terms that it cannot read: leaves with words--/
-class shard_host : messaging::actor_part {
-public:
-  static constexpr const char* name = "mailgrad.shard-host";
-
-  shard_host(caf::event_based_actor* self, shard_host_options options);
-  caf::behavior make_behavior();
-
-private:
-  void begin(const terms_given& x);
-  void require_parameter_actor(const std::string& wanted) const;
-  void spawn_shards(std::vector<shard_terms> terms, block_source blocks,
-                    const shard_acceptor_options& acceptor);
-  void end();
-
-  shard_host_options options_;
-  std::map<std::uint32_t, caf::actor> shards_; ///< of this process
-  std::unique_ptr<shard_acceptor> acceptor_;
-};
-
 /// How a process holds shards of a run.
 struct parameter_host_options {
   /// Where workers find the shards: HOST:PORT, an address of this machine that they can connect to, port 0: a
@@ -142,6 +85,38 @@ struct parameter_host_options {
   /// Called for every worker that is refused, with one line of words, from the network's thread. It must not
   /// block.
   std::function<void(const std::string&)> on_event{};
+};
+
+struct shard_host_options {
+  std::shared_ptr<channel> by;         ///< to the server
+  parameter_host_options holds;        ///< `network`: by which workers come
+  std::function<net::timing()> times;  ///< those that the server dictates, once it has been joined
+  std::shared_ptr<step_timer> timer{}; ///< as in parameter_actor_options
+};
+
+/// The host of a process that holds shards. When the server has told the terms, it spawns their parameter
+/// actors among actor proxies of the others, and opens an acceptor for workers.
+///
+///     waiting --terms_given--> serving --the session with the server has ended--> closed
+///        \--terms that it cannot read: leaves with words--/
+class shard_host : messaging::actor_part {
+public:
+  static constexpr const char* name = "mailgrad.shard-host";
+
+  shard_host(caf::event_based_actor* self, shard_host_options options)
+      : actor_part(self), options_(std::move(options)) {}
+  caf::behavior make_behavior();
+
+private:
+  void begin(const terms_given& x);
+  void require_parameter_actor(const std::string& wanted) const;
+  void spawn_shards(std::vector<shard_terms> terms, block_source blocks,
+                    const shard_acceptor_options& acceptor);
+  void end();
+
+  shard_host_options options_;
+  std::map<std::uint32_t, caf::actor> shards_; ///< of this process
+  std::unique_ptr<shard_acceptor> acceptor_;
 };
 
 /// A process that holds shards of a run for its server, and takes gradients from the workers itself.

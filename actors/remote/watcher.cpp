@@ -1,17 +1,8 @@
 #include <mailgrad/actors/remote/watcher.hpp>
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/net/usual_network.hpp>
-
-#include <condition_variable>
-#include <functional>
-#include <mutex>
-#include <optional>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad::remote {
 
@@ -38,23 +29,18 @@ private:
   std::function<void(const run_answered&)> take_;
 };
 
-net::hello hello_of_watcher() {
-  net::hello says;
-  says.part = net::role::watcher;
-  return says;
-}
-
 } // namespace
 
 class watcher::implementation {
 public:
   implementation(const std::string& address, std::shared_ptr<net::network> network)
-      : home_({{device_kind::cpu, 0}}), client_(network ? std::move(network) : net::usual_network(address),
-                                                hello_of_watcher(), {{}, [this](const net::ending&) {
-                                                                       const std::lock_guard lock(mutex_);
-                                                                       over_ = true;
-                                                                       changed_.notify_all();
-                                                                     }}) {
+      : home_({{device_kind::cpu, 0}}),
+        client_(network ? std::move(network) : net::usual_network(address),
+                net::hello{.part = net::role::watcher}, {{}, [this](const net::ending&) {
+                                                           const std::lock_guard lock(mutex_);
+                                                           over_ = true;
+                                                           changed_.notify_all();
+                                                         }}) {
     handler_ = spawn<answer_handler>(home_.system(), [this](const run_answered& x) {
       const std::lock_guard lock(mutex_);
       answer_ = x;

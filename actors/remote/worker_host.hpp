@@ -1,43 +1,19 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/remote/channel.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
+#include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
-#include <mailgrad/engine/plan/worker_terms.hpp>
-#include <mailgrad/engine/worker/local_samples.hpp>
-#include <mailgrad/graph/operation_registry.hpp>
-#include <mailgrad/net/all_reduce.hpp>
-#include <mailgrad/net/network.hpp>
-#include <mailgrad/tensor/device.hpp>
-
-#include <cstddef>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad::remote {
 
 struct worker_host_options {
   std::shared_ptr<channel> by; ///< to the server
+  join_options joins;
   /// Gives what carries the bytes to a parameter host at this address.
   std::function<std::shared_ptr<net::network>(const std::string& address)> network_to;
   /// Where the worker's gradients lie, so that shards read them there; null: in memory of this process.
   std::shared_ptr<net::shared_heap> heap;
-  std::vector<device> devices; ///< as many as each worker of the run has
-  operation_registry known;
-  known_plugins plugins;
-  std::shared_ptr<const time_source> time;
-  std::shared_ptr<local_samples> samples; ///< where it looks for those of the run; null: nowhere
-  /// Called with one line if they are not there, so that the server sends its batches.
-  std::function<void(const std::string& why)> on_streamed;
-  /// Takes part in sums of so many floats; null: it cannot, and refuses a run that does.
-  std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums;
-  bool gpu_ends_run = false; ///< a GPU that fails ends the run, in order, and not the worker alone
   /// Called with the worker when it lives.
   std::function<void(const caf::actor& worker, const worker_peers& peers)> on_begin;
 };
@@ -59,7 +35,8 @@ class worker_host : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.worker-host";
 
-  worker_host(caf::event_based_actor* self, worker_host_options options);
+  worker_host(caf::event_based_actor* self, worker_host_options options)
+      : actor_part(self), options_(std::move(options)) {}
   /// Says goodbye to the parameter hosts, and ends the stages of the worker.
   ~worker_host();
   caf::behavior make_behavior();
@@ -93,26 +70,12 @@ private:
 /// Threads begin(), wait_until_in() and its destructor: one owner; the rest: any.
 class member_incarnation {
 public:
-  struct options {
-    std::shared_ptr<net::network> network;
-    std::string address; ///< of the server
-    net::hello says;
-    bool tries_once = false; ///< whether the server is known to have listened
-    std::vector<device> devices;
-    operation_registry known;
-    known_plugins plugins;
-    std::shared_ptr<const time_source> time;
-    std::shared_ptr<local_samples> samples; ///< of this machine; null: the server sends batches
-    std::function<void(const std::string& why)> on_streamed; ///< they are not those of the run
-    std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums; ///< null: it cannot
-    bool gpu_ends_run = false;       ///< a GPU that fails ends the run, in order, and not the worker alone
-    std::function<void()> on_change; ///< the worker has begun; called by an actor, and must not block
-  };
-
-  /// Its actors live in `home`, which must outlive them.
-  member_incarnation(caf::actor_system& home, options o);
+  /// Its actors live in `home`, which must outlive them. `tries_once`: the server is known to have listened.
+  /// `joins` names a network. `on_change`: the worker has begun; called by an actor, and must not block.
+  member_incarnation(caf::actor_system& home, const std::string& address, net::hello says, bool tries_once,
+                     join_options joins, std::function<void()> on_change);
   /// Cuts the connections and ends the actors, if that has not happened. Does not wait for the actors.
-  ~member_incarnation();
+  ~member_incarnation() { cut("the process has left"); }
   member_incarnation(const member_incarnation&) = delete;
   member_incarnation& operator=(const member_incarnation&) = delete;
 
@@ -124,8 +87,14 @@ public:
   std::optional<net::ending> wait_until_in() { return client_.wait_until_in(); }
 
   std::optional<net::welcome> terms() const { return client_.terms(); }
-  caf::actor worker() const;
-  worker_peers peers() const;
+  caf::actor worker() const {
+    const std::lock_guard lock(self_->mutex);
+    return self_->worker;
+  }
+  worker_peers peers() const {
+    const std::lock_guard lock(self_->mutex);
+    return self_->peers;
+  }
   net::ending wait() const { return client_.wait(); }
   /// How its session has ended; none before. Never waits.
   std::optional<net::ending> outcome() const { return client_.outcome(); }

@@ -1,24 +1,8 @@
-#include <mailgrad/actors/remote/acceptor.hpp>
-#include <mailgrad/actors/remote/gradient_form.hpp>
-#include <mailgrad/actors/remote/member_handlers.hpp>
 #include <mailgrad/actors/remote/worker_server.hpp>
 #include <mailgrad/engine/plan/run_fingerprint.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
-#include <mailgrad/engine/plan/worker_terms.hpp>
-#include <mailgrad/optim/policies/policy_spec.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <exception>
-#include <future>
 #include <iterator>
 #include <numeric>
-#include <stdexcept>
-#include <string_view>
-#include <utility>
-
-// What the server tells each process that has joined: its terms, and who is who.
 
 namespace mailgrad::remote {
 
@@ -147,10 +131,6 @@ std::function<void(std::uint32_t, std::optional<rank>, version_number)> worker_s
   };
 }
 
-bool worker_server::shares_credit() const {
-  return bounds_.credit || (!holds_shards() && !plan_.options.parameter_actor);
-}
-
 worker_server::~worker_server() {
   end("the server has ended");
   const std::lock_guard lock(server_ref_->mutex);
@@ -162,11 +142,6 @@ std::uint32_t worker_server::here(net::role part) const {
   return static_cast<std::uint32_t>(std::ranges::count_if(admitted_, [part](const auto& entry) {
     return entry.second.joined && entry.second.terms.you.part == part;
   }));
-}
-
-std::uint32_t worker_server::joined() const {
-  const std::lock_guard lock(mutex_);
-  return here(net::role::worker);
 }
 
 std::vector<std::string> worker_server::devices(std::uint32_t workers) const {
@@ -246,23 +221,11 @@ std::vector<wait_reason> worker_server::waits() const {
   return all;
 }
 
-/// The caller holds the mutex.
-bool worker_server::all_here() const {
-  return here(net::role::worker) >= plan_.workers() && here(net::role::shard) >= options_.shard_hosts;
-}
-
-bool worker_server::all_have_joined() const {
-  const std::lock_guard lock(mutex_);
-  return all_here();
-}
-
 bool worker_server::wait_for(std::chrono::milliseconds span) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, span, [this] { return all_here(); });
-}
-
-void worker_server::tell(const std::string& words) const {
-  if (options_.on_event) options_.on_event(words);
+  return changed_.wait_for(lock, span, [this] {
+    return here(net::role::worker) >= plan_.workers() && here(net::role::shard) >= options_.shard_hosts;
+  });
 }
 
 net::session_events& worker_server::let_in(net::session& s, const std::string& from) {
@@ -276,10 +239,6 @@ net::session_events& worker_server::let_in(net::session& s, const std::string& f
   if (terms.you.part == net::role::worker)
     g.devices = {devices_in(s.peer_says(), plan_.devices_per_worker()), computer_in(s.peer_says())};
   return *admitted_.emplace(terms.session, std::move(g)).first->second.by;
-}
-
-void worker_server::tell_trouble(const std::string& words) const {
-  options_.on_trouble ? options_.on_trouble(words) : tell(words);
 }
 
 void worker_server::turned_away(const net::refusal& why, const std::string& from) {
@@ -297,17 +256,20 @@ void worker_server::on_joined(std::uint64_t session) {
     who = g.terms.you;
     if (who.part == net::role::worker) came_[who.number] = g.terms.incarnation;
     from = g.from;
-    if (who.part != net::role::watcher) note_joined(g);
-    if (who.part == net::role::watcher)
-      greet_watcher(g);
-    else if (running_ && who.part == net::role::worker)
-      greet_joining_worker(g);
+    if (who.part == net::role::watcher) {
+      g.host = spawn_apart<watcher_handler>(system_, g.by, answers_);
+      g.by->add({duty::host}, g.host);
+    } else {
+      members_.joined(g.terms, g.from, g.devices.names, network_->now());
+      if (running_ && who.part == net::role::worker) greet_worker(g, true);
+    }
     if (g.joined && who.part == net::role::worker) devices_[who.number] = g.devices;
     changed_.notify_all();
   }
+  if (who.part == net::role::watcher) return;
   const std::string words = fmt::format("{} has joined from {}", to_string(who), from);
-  if (who.part != net::role::watcher) tell_observer(words);
-  if (who.part != net::role::watcher) tell(words);
+  tell_observer(words);
+  tell(words);
 }
 
 /// The observer of a run that has begun.
@@ -317,11 +279,6 @@ void worker_server::tell_observer(std::string words) const {
   send_anonymously(
       running_->actors.observer,
       event_noted{members_changed{std::move(words), here(net::role::worker), here(net::role::shard)}});
-}
-
-/// The caller holds the mutex.
-void worker_server::note_joined(const admitted_peer& g) {
-  members_.joined(g.terms, g.from, g.devices.names, network_->now());
 }
 
 void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
@@ -351,10 +308,7 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
   const std::string words =
       lost ? "lost " + why.words : fmt::format("{} has left: {}", to_string(who), why.words);
   if (is != run_member::state::done) tell_observer(words); // that the run ends is no news of its members
-  if (lost)
-    tell_trouble(words);
-  else
-    tell(words);
+  lost ? tell_trouble(words) : tell(words);
 }
 
 /// In a run, incarnations are counted from the one that it begins with. The caller holds the mutex.
@@ -363,13 +317,6 @@ incarnation_number worker_server::incarnation_of(const net::welcome& terms) cons
   const auto found = running_->first_incarnation.find(terms.you.number);
   const std::uint32_t first = found == running_->first_incarnation.end() ? 1 : found->second;
   return {std::max(terms.incarnation, first) - first};
-}
-
-/// A worker that has gone again before the begin has had its first incarnation in the run.
-void worker_server::count_incarnations() {
-  std::map<std::uint32_t, std::uint32_t>& first = running_->first_incarnation;
-  for (std::uint32_t r = 0; r < plan_.workers(); ++r) first[r] = 0;
-  for (const auto& [number, incarnation] : came_) first[number] = incarnation;
 }
 
 /// Workers that had joined may have gone again before the run has begun. Nobody would wait for less.
@@ -385,7 +332,9 @@ void worker_server::tell_missing(const caf::actor& coordinator) const {
 void worker_server::begin(run_actors actors, std::shared_ptr<const time_source> time) {
   const std::lock_guard lock(mutex_);
   running_.emplace(running{std::move(actors), std::move(time)});
-  count_incarnations();
+  running_->first_incarnation = came_;
+  for (std::uint32_t r = 0; r < plan_.workers(); ++r) // one that has gone again has had its first
+    running_->first_incarnation.try_emplace(r, 0);
   const run_actors& of_run = running_->actors;
   for (auto& [session, g] : admitted_) {
     if (g.shards.empty()) continue;
@@ -501,11 +450,6 @@ bool worker_server::shards_here() const {
   });
 }
 
-bool worker_server::all_have_shards() const {
-  const std::lock_guard lock(mutex_);
-  return shards_here();
-}
-
 bool worker_server::wait_for_shards(std::chrono::milliseconds span) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, span, [this] { return shards_here(); });
@@ -531,7 +475,12 @@ std::string worker_server::unlike_recorded(const admitted_peer& g) const {
       in_words(expected), to_string(g.terms.you), in_words(found));
 }
 
+/// The caller holds the mutex.
 void worker_server::greet_worker(admitted_peer& g, bool late) {
+  if (const auto& own = plan_.options.parameter_actor; own && late)
+    return g.by->leave(fmt::format("this run takes no worker that comes later, since parameter actor '{}' "
+                                   "cannot tell what the one before had done",
+                                   own->name));
   if (const std::string why = unlike_recorded(g); !why.empty()) {
     g.joined = false; // the run does without it
     return g.by->fail(why);
@@ -543,14 +492,6 @@ void worker_server::greet_worker(admitted_peer& g, bool late) {
   terms.wire = to_string(wire_);
   if (g.devices.what.has_gpu()) terms.sums_apart = false;
   terms.data = data_;
-  exchange_terms exchange{plan_.run,         worker,
-                          terms.incarnation, plan_.layout,
-                          running_->time,    std::make_shared<exchange_clock>(plan_.layout->shard_count())};
-  exchange.wire = wire_;
-  exchange.all_reduce = plan_.options.all_reduce;
-  exchange.bounds = bounds_;
-  exchange.session = g.terms.session;
-  exchange.devices = plan_.devices_per_worker();
   const worker_peers& peers = running_->actors.peers;
   channel& by = *g.by;
   by.take_form(kind_of<dealt_batch>(), std::make_unique<batch_form>());
@@ -559,86 +500,16 @@ void worker_server::greet_worker(admitted_peer& g, bool late) {
   by.add({duty::tracker}, peers.tracker);
   for (std::uint32_t s = 0; terms.shard_hosts.empty() && s < peers.shards.size(); ++s)
     by.add({duty::shard, s}, peers.shards[s]);
+  exchange_terms exchange{plan_.run, worker, terms.incarnation, plan_.layout, running_->time};
+  exchange.wire = wire_;
+  exchange.all_reduce = plan_.options.all_reduce;
+  exchange.bounds = bounds_;
+  exchange.session = g.terms.session;
+  exchange.devices = plan_.devices_per_worker();
   serve_exchange(g.by, exchange, system_);
   g.host = spawn<worker_handler>(
       system_, g.by, [this, terms] { return write_terms(plan_, terms); }, peers.coordinator, verdict_);
   by.add({duty::host}, g.host);
-}
-
-void worker_server::greet_joining_worker(admitted_peer& g) {
-  const auto& own = plan_.options.parameter_actor;
-  if (!own) return greet_worker(g, true);
-  g.by->leave(fmt::format("this run takes no worker that comes later, since parameter actor '{}' cannot tell "
-                          "what the one before had done",
-                          own->name));
-}
-
-void worker_server::greet_watcher(admitted_peer& g) {
-  g.host = spawn_apart<watcher_handler>(system_, g.by, answers_);
-  g.by->add({duty::host}, g.host);
-}
-
-namespace {
-
-constexpr std::chrono::milliseconds look{200}; ///< so often the owner is asked whether it goes on
-/// For which a watcher waits until the network says whom it heard when.
-constexpr std::chrono::milliseconds time_to_look{250};
-
-} // namespace
-
-void gathering::wait_for_all() {
-  while (!server_.wait_for(look)) require_patience(server_.attendance() + " had joined");
-}
-
-std::vector<caf::actor> gathering::place_shards(shard_duties with) {
-  if (options_.shard_hosts == 0) return {};
-  std::vector<caf::actor> shards = server_.place_shards(std::move(with));
-  while (!server_.wait_for_shards(look)) require_patience("the parameter hosts did not have their shards");
-  return shards;
-}
-
-void gathering::require_patience(const std::string& what) const {
-  if (given_up_)
-    throw called_off(fmt::format("ended before the run had begun, as another process asked: {}", what));
-  if (options_.go_on_waiting && !options_.go_on_waiting(server_.joined()))
-    throw std::runtime_error("given up: " + what);
-  if (options_.patience.count() == 0 || time_.now() - since_ < options_.patience) return;
-  const std::string why =
-      fmt::format("given up: {} within {} s", what, std::chrono::duration<double>(options_.patience).count());
-  server_.note_failure(why); // for those who had come
-  throw std::runtime_error(why);
-}
-
-run_answer control_service::answer_before_begin(const worker_server& server, const std::string& what) {
-  if (what == "status")
-    return {
-        fmt::format(R"({{"waiting": true, "workers": {}, "joined": {}, "attendance": "{}", "members": {}}})",
-                    workers_, server.joined(), server.attendance(), to_json(server.members(time_to_look)))};
-  if (what != "stop")
-    throw std::invalid_argument(
-        fmt::format("the run has not begun: it waits for {} worker{}", workers_, workers_ == 1 ? "" : "s"));
-  return {"the run will not begin", [this] { given_up_ = true; }};
-}
-
-run_answer control_service::answer(const worker_server& server, const std::string& what,
-                                   const std::string& argument) {
-  if (!begun_) return answer_before_begin(server, what);
-  if (what == "status") return {run_.status ? run_.status() : "{}"};
-  const bool has_workers = server.joined() > 0;
-  if (what == "switch") {
-    require_loaded(argument);
-    run_.switch_policy(argument, "asked for from another process");
-    return {"policy " + argument +
-            (has_workers ? " begins when every worker has finished its step"
-                         : " begins when a worker has come: the run has none")};
-  }
-  if (what == "stop") {
-    const std::string why = argument.empty() ? "asked for from another process" : argument;
-    return {has_workers ? "the run ends when every worker has finished its step"
-                        : "the run ends now: it has no workers",
-            [this, why] { run_.stop(why); }};
-  }
-  throw std::invalid_argument(fmt::format("expected status, switch or stop, found '{}'", what));
 }
 
 } // namespace mailgrad::remote

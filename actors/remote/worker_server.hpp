@@ -1,32 +1,15 @@
 #pragma once
 
 #include <mailgrad/actors/remote/acceptor.hpp>
-#include <mailgrad/actors/remote/channel.hpp>
-#include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/member_handlers.hpp>
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
-#include <mailgrad/engine/wire/wire_format.hpp>
-#include <mailgrad/net/server_end.hpp>
 #include <mailgrad/net/usual_network.hpp>
 
-#include <atomic>
-#include <chrono>
 #include <condition_variable>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad::remote {
 
@@ -58,8 +41,7 @@ public:
   worker_server(const worker_server&) = delete;
   worker_server& operator=(const worker_server&) = delete;
 
-  /// Where workers find it, with the port that was free.
-  const std::string& address() const noexcept { return address_; }
+  const std::string& address() const noexcept { return address_; } ///< with the port that was free
   const wire_format& wire() const noexcept { return wire_; }
   /// Whether the shards are here, and not with parameter hosts.
   bool holds_shards() const noexcept { return options_.shard_hosts == 0; }
@@ -68,8 +50,11 @@ public:
   /// To be told whom each shard of this process awaits first; empty: it makes no difference.
   std::function<void(std::uint32_t shard, std::optional<rank> first, version_number version)> awaits() const;
   /// Whether workers may wait for their turns in a sum, here or at a parameter host.
-  bool shares_credit() const;
-  std::uint32_t joined() const;
+  bool shares_credit() const { return bounds_.credit || (!holds_shards() && !plan_.options.parameter_actor); }
+  std::uint32_t joined() const {
+    const std::lock_guard lock(mutex_);
+    return here(net::role::worker);
+  }
   /// The devices of so many workers by rank, one behind the other, as the last incarnation of each has named
   /// them; "unknown" where none has.
   std::vector<std::string> devices(std::uint32_t workers) const;
@@ -84,9 +69,7 @@ public:
   std::vector<run_member> members(std::chrono::milliseconds span) const;
   /// What the sessions wait for: messages for credit, and what others say that they wait for.
   std::vector<wait_reason> waits() const;
-  /// Whether all workers and parameter hosts have joined.
-  bool all_have_joined() const;
-  /// Waits until they have, but at most for `span`; true if they have.
+  /// Waits until all workers and parameter hosts have joined, but at most for `span`; true if they have.
   bool wait_for(std::chrono::milliseconds span);
 
   /// Tells each parameter host which shards it holds, by turns, and returns a handle for each shard. To be
@@ -94,20 +77,14 @@ public:
   ///
   /// Errors  std::runtime_error: one of them has gone again.
   std::vector<caf::actor> place_shards(shard_duties with);
-  /// Whether the shards are there.
-  ///
-  /// Errors  std::runtime_error: one of the parameter hosts has gone, with its last words.
-  bool all_have_shards() const;
-  /// Waits until they are, but at most for `span`; true if they are.
+  /// Waits until the shards are there, but at most for `span`; true if they are.
   ///
   /// Errors  std::runtime_error: one of the parameter hosts has gone, with its last words.
   bool wait_for_shards(std::chrono::milliseconds span);
 
   /// Tells the workers what they are to do, those here and those that come later.
   void begin(run_actors actors, std::shared_ptr<const time_source> time);
-  /// The run has failed: workers and parameter hosts are told so when they have no more to do.
-  ///
-  /// Threads  any
+  /// The run has failed: workers and parameter hosts are told so when they have no more to do. Any thread.
   void note_failure(const std::string& why) { verdict_->fail(why); }
   /// Ends every session with these words, and lets nobody in any more. Workers may be told others, and if the
   /// run has failed, they and parameter hosts are told why. Blocks until nothing more is called.
@@ -143,7 +120,6 @@ private:
   void turned_away(const net::refusal& why, const std::string& from) override;
   void bound_gradients(net::server_options& terms);
   void on_joined(std::uint64_t session);
-  void note_joined(const admitted_peer& g);
   using moments = std::map<net::member, net::instant>;
   moments ask_when_heard(std::chrono::milliseconds span) const;
   moments moments_heard() const;
@@ -154,27 +130,27 @@ private:
     std::shared_ptr<channel> by;
     std::vector<std::uint32_t> shards;
   };
-  /// By which actors that outlive the server find it, or do not. Who locks mutex_ too locks this first.
+  /// By which actors that may outlive the server find it. Who locks mutex_ too locks this first.
   struct server_ref {
     std::mutex mutex;
     worker_server* server;
   };
 
   std::uint32_t here(net::role part) const;
-  bool all_here() const;
   bool shards_here() const;
   std::vector<placed> deal_shards(std::vector<caf::actor>& shards);
   void greet_shards(const placed& host, std::string terms);
   void note_ready(std::uint64_t session, const std::string& address);
   void greet_worker(admitted_peer& g, bool late);
-  void greet_joining_worker(admitted_peer& g);
   std::string unlike_recorded(const admitted_peer& g) const;
   incarnation_number incarnation_of(const net::welcome& terms) const;
-  void count_incarnations();
   void tell_missing(const caf::actor& coordinator) const;
-  void greet_watcher(admitted_peer& g);
-  void tell(const std::string& words) const;
-  void tell_trouble(const std::string& words) const;
+  void tell(const std::string& words) const {
+    if (options_.on_event) options_.on_event(words);
+  }
+  void tell_trouble(const std::string& words) const {
+    options_.on_trouble ? options_.on_trouble(words) : tell(words);
+  }
   void tell_observer(std::string words) const;
 
   serve_options options_;
@@ -203,67 +179,6 @@ private:
   std::unique_ptr<net::server_end> end_;
   refusal_news refused_; ///< of the network's thread
   bool closed_ = false;
-};
-
-/// The time before a run over processes begins: all who are to begin it come to the server.
-///
-/// Errors   of wait_for_all() and place_shards(): called_off if `given_up` is set; std::runtime_error with
-///          words if the owner of the run gives it up, if the patience of the options is over, or if a
-///          parameter host has gone again.
-/// Threads  one owner; any may set `given_up`.
-class gathering {
-public:
-  /// All of them must outlive it.
-  gathering(worker_server& server, const serve_options& options, const time_source& time,
-            const std::atomic<bool>& given_up)
-      : server_(server), options_(options), time_(time), given_up_(given_up), since_(time.now()) {}
-
-  /// Waits until all workers and parameter hosts have joined.
-  void wait_for_all();
-  /// Has the parameter hosts spawn the shards, and waits until they are there. Returns a handle for each;
-  /// none if the server holds them itself.
-  std::vector<caf::actor> place_shards(shard_duties with);
-
-private:
-  void require_patience(const std::string& what) const;
-
-  worker_server& server_;
-  const serve_options& options_;
-  const time_source& time_;
-  const std::atomic<bool>& given_up_;
-  instant since_; ///< when the waiting began
-};
-
-/// Answers the watchers of a run over processes: `status`, `switch` and `stop`, and before the run has begun
-/// who has joined.
-///
-/// Threads answer() any, begin() the owner's.
-class control_service {
-public:
-  /// What a watcher may ask of the run when it has begun.
-  struct run {
-    std::function<std::string()> status; ///< as JSON; empty: nothing is told
-    std::function<void(const std::string& policy, const std::string& why)> switch_policy;
-    std::function<void(const std::string& why)> stop;
-  };
-
-  control_service(std::uint32_t workers, run asked) : workers_(workers), run_(std::move(asked)) {}
-
-  /// The run has begun.
-  void begin() { begun_ = true; }
-  /// Set when a watcher has stopped the run before it began.
-  const std::atomic<bool>& given_up() const noexcept { return given_up_; }
-
-  /// Errors  std::invalid_argument: nothing that may be asked, now.
-  run_answer answer(const worker_server& server, const std::string& what, const std::string& argument);
-
-private:
-  run_answer answer_before_begin(const worker_server& server, const std::string& what);
-
-  const std::uint32_t workers_;
-  const run run_;
-  std::atomic<bool> begun_{false};    ///< watchers may ask before
-  std::atomic<bool> given_up_{false}; ///< by a watcher
 };
 
 } // namespace mailgrad::remote

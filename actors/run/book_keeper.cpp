@@ -1,8 +1,5 @@
 #include <mailgrad/actors/run/book_keeper.hpp>
 
-#include <algorithm>
-#include <utility>
-
 namespace mailgrad {
 
 book_keeper::book_keeper(caf::event_based_actor* self, std::uint32_t workers, std::uint32_t slots,

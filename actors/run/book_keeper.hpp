@@ -3,13 +3,8 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
 
-#include <cstdint>
 #include <functional>
-#include <memory>
-#include <optional>
-#include <vector>
 
 namespace mailgrad {
 

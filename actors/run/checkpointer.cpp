@@ -2,16 +2,9 @@
 
 #include <mailgrad/actors/run/feeder_cut.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/optim/policies/policy_spec.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <charconv>
-#include <chrono>
-#include <exception>
 #include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
@@ -68,14 +61,6 @@ void checkpointer::on_gone(const worker_report& report, bool lost, std::shared_p
 void checkpointer::on_due() {
   if (due_) ++account_.skipped;
   request();
-}
-
-void checkpointer::request() {
-  if (active() && !given_up_) due_ = true;
-}
-
-bool checkpointer::all_here() const {
-  return std::ranges::all_of(workers_, [](const worker& w) { return w.device || w.gone; });
 }
 
 /// Whether the present policy lets workers write into the block.
@@ -230,10 +215,6 @@ std::vector<checkpoint_times> checkpointer::end_timeline() {
   return std::move(timeline_);
 }
 
-void checkpointer::note_begin() {
-  if (options_.traced) timeline_.push_back({number_, asked_});
-}
-
 void checkpointer::note_whole() {
   if (!options_.traced) return;
   timeline_.back().collected = time_->now();
@@ -249,12 +230,6 @@ void checkpointer::note_end(const checkpoint_written& x) {
   last.bytes = x.bytes;
   last.failure = x.failure;
 }
-
-void checkpointer::note_given_up() {
-  if (options_.traced && collecting_) timeline_.back().collected = timeline_.back().ended = time_->now();
-}
-
-std::string checkpointer::part_of_worker(std::uint32_t rank) { return fmt::format("worker {}", rank); }
 
 /// A run may have thousands of workers, so their names are not made to compare them.
 std::optional<std::uint32_t> checkpointer::worker_of_part(std::string_view name) const {
@@ -277,11 +252,6 @@ void checkpointer::on_counted(const worker_report& known) {
   w.last = known;
   if (has_part) take_part_of(r);
   write_if_whole();
-}
-
-/// The part of a worker that has ended: where it was then.
-void checkpointer::take_part_of(std::uint32_t r) {
-  if (!parts_.contains(part_of_worker(r))) take_part_of(r, workers_[r].last);
 }
 
 void checkpointer::take_part_of(std::uint32_t r, worker_report report) {
@@ -309,10 +279,6 @@ std::shared_ptr<saved_fields> checkpointer::part_of_ended(worker& w, worker_repo
   });
   if (options_.block) fields->field("has block", has_block);
   return fields;
-}
-
-void checkpointer::drop_part_of(std::uint32_t r) {
-  if (parts_.erase(part_of_worker(r)) > 0) steps_ -= workers_[r].last.steps;
 }
 
 /// A worker that died between its marker and its part has trained on behind the marker. No shard kept that,

@@ -1,23 +1,12 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/slot_table.hpp>
-#include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
@@ -93,7 +82,9 @@ public:
   /// Whether another checkpoint may be taken.
   bool can_take() const noexcept { return active() && !given_up_; }
   /// A checkpoint is asked for. It begins as soon as it can.
-  void request();
+  void request() {
+    if (active() && !given_up_) due_ = true;
+  }
   /// A checkpoint is due. It is skipped if an earlier one still waits to be begun.
   void on_due();
   /// Begins what was asked for, unless the policy switches.
@@ -137,9 +128,11 @@ private:
     std::shared_ptr<saved_fields> part{};     ///< of all checkpoints after its end
   };
 
-  static std::string part_of_worker(std::uint32_t rank);
+  static std::string part_of_worker(std::uint32_t rank) { return fmt::format("worker {}", rank); }
   std::optional<std::uint32_t> worker_of_part(std::string_view name) const;
-  bool all_here() const;
+  bool all_here() const {
+    return std::ranges::all_of(workers_, [](const worker& w) { return w.device || w.gone; });
+  }
   void begin_end(run_phase now);
   void let_end(std::uint64_t number);
   bool end_is_kept() const;
@@ -147,10 +140,15 @@ private:
   void ask(const worker& w) const;
   void collect();
   void ask_shards_and_feeder();
-  void take_part_of(std::uint32_t worker);
+  /// The part of a worker that has ended: where it was then.
+  void take_part_of(std::uint32_t r) {
+    if (!parts_.contains(part_of_worker(r))) take_part_of(r, workers_[r].last);
+  }
   void take_part_of(std::uint32_t worker, worker_report report);
   std::shared_ptr<saved_fields> part_of_ended(worker& w, worker_report report) const;
-  void drop_part_of(std::uint32_t worker);
+  void drop_part_of(std::uint32_t r) {
+    if (parts_.erase(part_of_worker(r)) > 0) steps_ -= workers_[r].last.steps;
+  }
   void leave_out_behind_markers();
   bool has_parts_of(const char* whom, std::size_t count) const;
   void let_go_on_if_copied();
@@ -159,10 +157,14 @@ private:
   void take_own_part();
   void write_if_whole();
   void end_failed();
-  void note_begin();
+  void note_begin() {
+    if (options_.traced) timeline_.push_back({number_, asked_});
+  }
   void note_whole();
   void note_end(const checkpoint_written& x);
-  void note_given_up();
+  void note_given_up() {
+    if (options_.traced && collecting_) timeline_.back().collected = timeline_.back().ended = time_->now();
+  }
 
   checkpointer_options options_;
   std::vector<worker> workers_; ///< by rank

@@ -1,12 +1,7 @@
 #include <mailgrad/actors/run/coordinator.hpp>
 
-#include <fmt/format.h>
-
 #include <bit>
 #include <cmath>
-#include <cstdint>
-#include <span>
-#include <utility>
 
 // The part of the coordinator by which workers come and go while the run goes on.
 
@@ -442,10 +437,6 @@ void coordinator::give_slots() {
     send(x.device, slot_given{switcher_.epoch(), outcome_.workers[x.worker.value], checkpointer_.last()});
     take(x);
   }
-}
-
-void coordinator::refuse_newcomers() {
-  for (const worker_joined& x : std::exchange(newcomers_, {})) send(x.device, give_up{});
 }
 
 /// What the shards have heard of a lost incarnation is all that is known of it. If they are lost as well, as

@@ -3,17 +3,7 @@
 #include <mailgrad/actors/run/book_keeper.hpp>
 #include <mailgrad/actors/run/checkpointer.hpp>
 #include <mailgrad/actors/run/policy_switcher.hpp>
-#include <mailgrad/actors/run/slot_table.hpp>
-#include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/record/recorded_incarnations.hpp>
-
-#include <algorithm>
-#include <deque>
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -93,7 +83,9 @@ private:
   void on_joined(const worker_joined& x);
   void take(const worker_joined& x);
   void give_slots();
-  void refuse_newcomers();
+  void refuse_newcomers() {
+    for (const worker_joined& x : std::exchange(newcomers_, {})) send(x.device, give_up{});
+  }
   void on_trained(const trained_reported& x);
   void note_trained(const trained_reported& heard);
   void on_share_ended(const share_ended& x);

@@ -1,11 +1,5 @@
 #include <mailgrad/actors/run/evaluator.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <exception>
-#include <utility>
-
 namespace mailgrad {
 
 evaluator::evaluator(caf::event_based_actor* self, evaluator_options options)
@@ -73,10 +67,6 @@ void evaluator::test_if_all_read() {
   if (!done && lie_there_) return ask_for_weights();
   if (!done) try_to_test(answer);
   send(asker_, answer);
-}
-
-bool evaluator::any_on_gpu() const {
-  return std::ranges::any_of(on_gpu_, [](const snapshot& s) { return static_cast<bool>(s); });
 }
 
 /// A shard that updates while somebody reads its weights needs more memory, so they are let go of once
@@ -156,7 +146,5 @@ evaluation ended_weights::test_last(const std::function<bool()>& stop_test) cons
   });
   return e;
 }
-
-std::span<const float> ended_weights::chosen() const { return best_ ? best_->weights : last_; }
 
 } // namespace mailgrad

@@ -4,7 +4,6 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/checkpoint/best_weights.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
@@ -14,11 +13,6 @@
 #include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <functional>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -61,7 +55,9 @@ private:
   void ask_for_weights();
   void test_if_all_read();
   bool try_to_test(weights_tested& answer);
-  bool any_on_gpu() const;
+  bool any_on_gpu() const {
+    return std::ranges::any_of(on_gpu_, [](const snapshot& s) { return static_cast<bool>(s); });
+  }
   void give_weights_to(tested_model& model);
 
   evaluator_options options_;
@@ -93,7 +89,7 @@ public:
 
   /// float32[size of the layout]; empty if a shard was lost.
   std::span<const float> last() const noexcept { return last_; }
-  std::span<const float> chosen() const;
+  std::span<const float> chosen() const { return best_ ? best_->weights : last_; }
   /// The best, if they were chosen.
   const std::optional<kept_best>& best() const noexcept { return best_; }
   /// What failed in the test of the last ones; empty if nothing did.

@@ -1,8 +1,5 @@
 #include <mailgrad/actors/run/feeder.hpp>
 
-#include <algorithm>
-#include <utility>
-
 namespace mailgrad {
 
 namespace {
@@ -32,8 +29,6 @@ void feeder::resume(const feeder_position& from) {
   last_due_ = dealt_;
   hold_if_reached();
 }
-
-caf::behavior feeder::make_behavior() { return dealing(); }
 
 caf::behavior feeder::dealing() {
   return caf::message_handler{
@@ -121,11 +116,6 @@ void feeder::tell_if_checkpoint_due() {
   send(who_takes_them_, checkpoint_due{});
 }
 
-/// Records a wait that ends now.
-void feeder::trace_wait(trace_kind what) {
-  if (options_.trace) options_.trace->wait(what, options_.time->now());
-}
-
 /// A worker that the run has lost may still ask, if only its way to a parameter host is broken. It hears so
 /// from there, and comes back. If it were told that no batch is left, it would end its work.
 void feeder::on_next(const next_batch& x, asking who) {
@@ -140,10 +130,6 @@ void feeder::begin_incarnation(const next_batch& x) {
   dealer_.join(x.worker.value);
   if (replayed_) replayed_->begin(x.worker, x.incarnation);
   note({x.worker, x.incarnation.value, recorded_deal::kind::begun});
-}
-
-void feeder::note(const recorded_deal& what) {
-  log_.note(what, options_.recorder ? options_.time->now() : instant{0});
 }
 
 void feeder::deal_or_hold(rank worker, asking who) {
@@ -189,10 +175,6 @@ std::optional<deal> feeder::deal_to(rank worker) {
   if (!replayed_) return dealer_.next(worker.value);
   const std::optional<std::uint64_t> number = replayed_->next(worker);
   return number ? dealer_.batch(*number) : std::nullopt;
-}
-
-void feeder::on_leave(const worker_left& x) {
-  if (cut_.leave(x.worker, x.incarnation)) end_share_of(x.worker);
 }
 
 void feeder::on_lost(const share_lost& x) {
@@ -248,10 +230,6 @@ void feeder::go_on(const go_on_dealing& x) {
   holding_.reset();
   hold_if_reached();
   feed_hungry();
-}
-
-void feeder::feed_hungry() {
-  for (auto& [worker, who] : std::exchange(hungry_, {})) deal_or_hold(worker, std::move(who));
 }
 
 void feeder::end(const end_recording& x) {

@@ -1,18 +1,12 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/notices.hpp>
 #include <mailgrad/actors/run/feeder_cut.hpp>
-#include <mailgrad/data/dealer.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/record/recorded_incarnations.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 
-#include <cstdint>
 #include <deque>
-#include <map>
-#include <memory>
-#include <optional>
 
 namespace mailgrad {
 
@@ -50,7 +44,7 @@ public:
   static constexpr const char* name = "mailgrad.feeder";
 
   feeder(caf::event_based_actor* self, feeder_options options);
-  caf::behavior make_behavior();
+  caf::behavior make_behavior() { return dealing(); }
 
 private:
   caf::behavior dealing();
@@ -65,19 +59,28 @@ private:
   void deal_or_hold(rank worker, asking who);
   void send_batch(const deal& dealt, const asking& to);
   void begin_incarnation(const next_batch& x);
-  void note(const recorded_deal& what);
+  void note(const recorded_deal& what) {
+    log_.note(what, options_.recorder ? options_.time->now() : instant{0});
+  }
   std::optional<deal> deal_to(rank worker);
-  void on_leave(const worker_left& x);
+  void on_leave(const worker_left& x) {
+    if (cut_.leave(x.worker, x.incarnation)) end_share_of(x.worker);
+  }
   void on_lost(const share_lost& x);
   void end_share_of(rank worker);
   void take_back(const deal_again& x);
   std::size_t take_untrained(const deal_again& x);
-  void feed_hungry();
+  void feed_hungry() {
+    for (auto& [worker, who] : std::exchange(hungry_, {})) deal_or_hold(worker, std::move(who));
+  }
   void hold_if_reached();
   void tell_if_all_at_switch();
   void end(const end_recording& x);
   void go_on(const go_on_dealing& x);
-  void trace_wait(trace_kind what);
+  /// Records a wait that ends now.
+  void trace_wait(trace_kind what) {
+    if (options_.trace) options_.trace->wait(what, options_.time->now());
+  }
   void stop();
   void resume(const feeder_position& from);
   caf::message_handler checkpoints();

@@ -1,8 +1,5 @@
 #include <mailgrad/actors/run/feeder_cut.hpp>
 
-#include <algorithm>
-#include <utility>
-
 namespace mailgrad {
 
 feeder_cut::feeder_cut(options o) : under_way_(o.under_way), workers_(o.slots) {

@@ -5,8 +5,6 @@
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 
 #include <cstdint>
-#include <optional>
-#include <vector>
 
 namespace mailgrad {
 

@@ -1,10 +1,5 @@
 #include <mailgrad/actors/run/policy_switcher.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <utility>
-
 namespace mailgrad {
 
 policy_switcher::policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule,
@@ -20,10 +15,6 @@ policy_switcher::policy_switcher(caf::event_based_actor* self, std::vector<sched
   replayed_ = *replayed;
   planned_.clear();
   for (const recorded_switch& s : replayed_) planned_.push_back({planned_.size() + 1, {s.policy, slots}});
-}
-
-void policy_switcher::begin() {
-  if (!planned_.empty()) send(feeder_, watch_holds{});
 }
 
 void policy_switcher::request(const request_switch& x) {
@@ -95,16 +86,6 @@ void policy_switcher::begin_next() {
   switch_if_all_paused();
 }
 
-/// In a replay a worker that had ended before the recorded switch ends before this one. A pause would hold
-/// it.
-bool policy_switcher::takes_part(std::uint32_t r) const {
-  return current_->held_at == 0 || replayed_.empty() || replayed_[current_->held_at - 1].present[r] != 0;
-}
-
-pause_worker policy_switcher::pause_order() const {
-  return {epoch_, !current_->policy.traits().needs_shards};
-}
-
 void policy_switcher::on_joined(rank joined, const caf::actor& device, incarnation_number incarnation) {
   worker& w = workers_[joined.value];
   w.device = device;
@@ -164,13 +145,6 @@ void policy_switcher::take_back() {
   waiting_.push_front(std::move(*current_));
   current_.reset();
   --epoch_.value;
-}
-
-/// Why the next switch does not begin yet, in words; empty if it may.
-std::string policy_switcher::what_holds_back() const { return all_gone() ? "a worker" : held_back_for_; }
-
-bool policy_switcher::all_gone() const {
-  return std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
 }
 
 void policy_switcher::note_switch() {

@@ -1,17 +1,11 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/slot_table.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
 #include <deque>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -42,7 +36,9 @@ public:
 
   /// Asks the feeder to tell when it holds for a planned switch. Batches that it deals later are trained
   /// after the switch.
-  void begin();
+  void begin() {
+    if (!planned_.empty()) send(feeder_, watch_holds{});
+  }
 
   void request(const request_switch& x);
   void on_joined(rank worker, const caf::actor& device, incarnation_number incarnation);
@@ -101,12 +97,19 @@ private:
   };
 
   void begin_next();
-  pause_worker pause_order() const;
-  bool takes_part(std::uint32_t rank) const;
-  std::string what_holds_back() const;
+  pause_worker pause_order() const { return {epoch_, !current_->policy.traits().needs_shards}; }
+  /// In a replay a worker that had ended before the recorded switch ends before this one. A pause would hold
+  /// it.
+  bool takes_part(std::uint32_t r) const {
+    return current_->held_at == 0 || replayed_.empty() || replayed_[current_->held_at - 1].present[r] != 0;
+  }
+  /// Why the next switch does not begin yet, in words; empty if it may.
+  std::string what_holds_back() const { return all_gone() ? "a worker" : held_back_for_; }
   void note_switch();
   void take_back();
-  bool all_gone() const;
+  bool all_gone() const {
+    return std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
+  }
   void switch_if_all_paused();
   void end_if_all_switched();
 

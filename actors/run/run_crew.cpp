@@ -6,23 +6,10 @@
 #include <mailgrad/actors/scheduler/wakeful_sharing.hpp>
 #include <mailgrad/actors/shard/spawn_shard.hpp>
 #include <mailgrad/actors/shard/update_helper.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
-#include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <exception>
-#include <future>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 

@@ -1,24 +1,10 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/coordinator.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/worker/step_timer.hpp>
-#include <mailgrad/net/all_reduce.hpp>
 #include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/hogwild_store.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 

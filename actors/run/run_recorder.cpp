@@ -1,9 +1,6 @@
 #include <mailgrad/actors/run/run_recorder.hpp>
 
-#include <algorithm>
-#include <filesystem>
 #include <system_error>
-#include <utility>
 
 namespace mailgrad {
 

@@ -1,20 +1,9 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/run/coordinator.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
-#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
 
-#include <cstdint>
-#include <functional>
-#include <future>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 

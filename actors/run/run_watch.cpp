@@ -1,7 +1,5 @@
 #include <mailgrad/actors/run/run_watch.hpp>
 
-#include <utility>
-
 namespace mailgrad {
 
 using messaging::send_anonymously, messaging::spawn_apart;
@@ -51,19 +49,6 @@ run_watch::run_watch(caf::actor_system& system) {
   actor_ = spawn_apart<run_observer>(
       system, run_observer_options{[this](const run_event& x) { take(x); }, [this] { ended_.set_value(); }});
 }
-
-void run_watch::open(const watch_files& files) {
-  std::lock_guard guard(mutex_);
-  if (!files.metrics.empty()) file_.emplace(files.metrics);
-  if (!files.tensorboard.empty()) board_.emplace(files.tensorboard, files.begins);
-}
-
-void run_watch::observe(observer what) {
-  std::lock_guard guard(mutex_);
-  observers_.push_back(std::make_shared<observer>(std::move(what)));
-}
-
-void run_watch::tell(const run_event& what) const { send_anonymously(actor_, event_noted{what}); }
 
 void run_watch::take(const run_event& what) {
   {

@@ -4,15 +4,9 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/tensorboard_file.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
 
 #include <functional>
-#include <future>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -59,14 +53,21 @@ public:
   /// Opens the files, before the first event.
   ///
   /// Errors  as metrics_file and tensorboard_file.
-  void open(const watch_files& files);
+  void open(const watch_files& files) {
+    std::lock_guard guard(mutex_);
+    if (!files.metrics.empty()) file_.emplace(files.metrics);
+    if (!files.tensorboard.empty()) board_.emplace(files.tensorboard, files.begins);
+  }
 
   const caf::actor& actor() const noexcept { return actor_; }
 
   /// Calls `what` for each event from now on. One that throws is called no more.
-  void observe(observer what);
+  void observe(observer what) {
+    std::lock_guard guard(mutex_);
+    observers_.push_back(std::make_shared<observer>(std::move(what)));
+  }
   /// Tells an event that no actor has noted.
-  void tell(const run_event& what) const;
+  void tell(const run_event& what) const { messaging::send_anonymously(actor_, event_noted{what}); }
 
   /// Adds the curve so far and what evaluations have cost to `r`.
   void add_curve(training_report& r) const;

@@ -1,7 +1,5 @@
 #include <mailgrad/actors/run/slot_table.hpp>
 
-#include <fmt/format.h>
-
 namespace mailgrad {
 
 /// The feeder first: a shard that goes on without the worker lets others ask for batches at once.
@@ -41,22 +39,6 @@ std::vector<trained_reported> lost_shares::on_shard_lost(shard_index shard) {
   }
   std::erase_if(open_, [](const question& q) { return std::ranges::count(q.answered, false) == 0; });
   return answered;
-}
-
-void lost_shares::tell_feeder(const trained_reported& most) {
-  send(feeder_, deal_again{most.worker, most.incarnation, most.batches});
-  unended_.push_back({most.worker, most.incarnation, time_->now()});
-}
-
-bool lost_shares::take(const share_ended& x) {
-  return std::erase_if(unended_, [&](const unended& w) {
-           return w.worker == x.worker && w.incarnation == x.incarnation;
-         }) > 0;
-}
-
-bool lost_shares::has(rank worker) const {
-  return std::ranges::any_of(open_, [&](const question& q) { return q.most.worker == worker; }) ||
-         std::ranges::any_of(unended_, [&](const unended& w) { return w.worker == worker; });
 }
 
 std::optional<wait_reason> lost_shares::blocked_on() const {

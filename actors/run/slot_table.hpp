@@ -2,14 +2,6 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
-
-#include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <vector>
 
 namespace mailgrad {
 
@@ -127,17 +119,27 @@ public:
   /// A shard is lost, and tells nothing more. Returns the questions that the others have answered.
   std::vector<trained_reported> on_shard_lost(shard_index shard);
   /// Tells the feeder what is known of an incarnation. Called once for each answer that is returned above.
-  void tell_feeder(const trained_reported& most);
+  void tell_feeder(const trained_reported& most) {
+    send(feeder_, deal_again{most.worker, most.incarnation, most.batches});
+    unended_.push_back({most.worker, most.incarnation, time_->now()});
+  }
 
   bool any() const noexcept { return !open_.empty(); }
   /// The feeder has said what became of the batches of an incarnation. False: it was not asked.
-  bool take(const share_ended& x);
+  bool take(const share_ended& x) {
+    return std::erase_if(unended_, [&](const unended& w) {
+             return w.worker == x.worker && w.incarnation == x.incarnation;
+           }) > 0;
+  }
   /// Whether it still has to say so of any.
   bool awaits_feeder() const noexcept { return !unended_.empty(); }
   /// Whether every shard is lost, so that nobody can say what a lost worker has done.
   bool nobody_knows() const { return !gone_.empty() && std::ranges::find(gone_, false) == gone_.end(); }
   /// Whether something is still to be told of an incarnation of this worker.
-  bool has(rank worker) const;
+  bool has(rank worker) const {
+    return std::ranges::any_of(open_, [&](const question& q) { return q.most.worker == worker; }) ||
+           std::ranges::any_of(unended_, [&](const unended& w) { return w.worker == worker; });
+  }
   /// The shards or the feeder that it waits for, in words; nothing if it waits for none.
   std::optional<wait_reason> blocked_on() const;
 

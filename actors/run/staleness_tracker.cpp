@@ -1,6 +1,5 @@
 #include <mailgrad/actors/run/staleness_tracker.hpp>
 
-#include <algorithm>
 #include <bit>
 
 namespace mailgrad {
@@ -82,10 +81,6 @@ void staleness_tracker::on_tested(const weights_tested& x) {
 void staleness_tracker::add_line(const metrics_line& x) {
   note(x);
   end_if(options_.enough.judge(x));
-}
-
-void staleness_tracker::tell(const run_event& x) {
-  if (options_.observer) send(options_.observer, event_noted{x});
 }
 
 void staleness_tracker::end_if(const std::optional<std::string>& enough) {

@@ -2,14 +2,8 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/account/run_meter.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
 
 #include <functional>
-#include <memory>
-#include <optional>
-#include <string>
 
 namespace mailgrad {
 
@@ -46,7 +40,9 @@ private:
   void measure(const worker_progress& x);
   void note(const metrics_line& x);
   void add_line(const metrics_line& x);
-  void tell(const run_event& x);
+  void tell(const run_event& x) {
+    if (options_.observer) send(options_.observer, event_noted{x});
+  }
   void end_if(const std::optional<std::string>& enough);
   void on_tested(const weights_tested& x);
   void close(const metrics_line& known);

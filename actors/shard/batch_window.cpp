@@ -3,7 +3,6 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 
 #include <mutex>
-#include <stdexcept>
 
 namespace mailgrad {
 

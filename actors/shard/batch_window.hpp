@@ -4,8 +4,6 @@
 #include <mailgrad/engine/worker/step_timer.hpp>
 
 #include <cstdint>
-#include <memory>
-#include <optional>
 
 namespace mailgrad {
 

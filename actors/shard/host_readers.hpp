@@ -2,13 +2,9 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/queue_waits.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
 
-#include <functional>
 #include <list>
-#include <memory>
-#include <optional>
 
 namespace mailgrad {
 
@@ -23,7 +19,9 @@ class host_readers {
 public:
   /// `watch` tells when copies have come; null: that of the process, if it is needed.
   host_readers(caf::event_based_actor* self, std::shared_ptr<shard> weights,
-               std::shared_ptr<event_watch> watch, std::shared_ptr<const time_source> time);
+               std::shared_ptr<event_watch> watch, std::shared_ptr<const time_source> time)
+      : weights_(std::move(weights)), time_(std::move(time)), waits_(self, weights_->at(), std::move(watch)) {
+  }
 
   /// Calls `then` when all copies have come that the shard has queued, now or from serve(), in the order of
   /// the calls.
@@ -32,9 +30,13 @@ public:
   ///         those that wait go on waiting.
   void when_copied(std::function<void()> then);
   /// Calls `then` in the same way, also if the GPU is lost.
-  void when_idle(std::function<void()> then);
+  void when_idle(std::function<void()> then) {
+    waits_.when_done([then = std::move(then)](const std::exception_ptr&) { then(); });
+  }
   /// Calls `then` with weights of the shard, in the same way.
-  void give(const snapshot& values, std::function<void(const snapshot&)> then);
+  void give(const snapshot& values, std::function<void(const snapshot&)> then) {
+    when_copied([then = std::move(then), copy = weights_->on_host(values)] { then(copy); });
+  }
 
   /// Calls those whose weights have come; to be called at each `weights_copied`.
   ///

@@ -3,11 +3,6 @@
 #include <mailgrad/actors/shard/wait_reasons.hpp>
 #include <mailgrad/engine/record/recorded_incarnations.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <utility>
-
 namespace mailgrad {
 
 using messaging::drop_others, messaging::hold_others;

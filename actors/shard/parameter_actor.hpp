@@ -1,19 +1,11 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/notices.hpp>
 #include <mailgrad/actors/shard/batch_window.hpp>
 #include <mailgrad/actors/shard/host_readers.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/shard/shard_core.hpp>
 #include <mailgrad/engine/shard/shard_port.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 

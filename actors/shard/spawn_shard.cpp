@@ -1,13 +1,7 @@
 #include <mailgrad/actors/shard/spawn_shard.hpp>
 
 #include <mailgrad/actors/shard/custom_parameter_actor.hpp>
-#include <mailgrad/actors/shard/parameter_actor.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
-
-#include <fmt/format.h>
-
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 

@@ -1,13 +1,10 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/shard/parameter_actor.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/device.hpp>
-
-#include <optional>
 
 namespace mailgrad {
 

@@ -1,7 +1,5 @@
 #include <mailgrad/actors/shard/update_helper.hpp>
 
-#include <exception>
-
 namespace mailgrad {
 
 caf::behavior update_helper::make_behavior() {

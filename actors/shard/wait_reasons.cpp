@@ -2,10 +2,6 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 
-#include <fmt/format.h>
-
-#include <string>
-
 namespace mailgrad {
 
 namespace {

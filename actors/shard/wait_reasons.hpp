@@ -6,8 +6,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
-#include <vector>
 
 // What a shard waits for, and which workers wait for the shard. `workers` is by rank.
 

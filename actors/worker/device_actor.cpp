@@ -1,12 +1,9 @@
 #include <mailgrad/actors/worker/device_actor.hpp>
 #include <mailgrad/optim/clip.hpp>
 
-#include <fmt/format.h>
-
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
 
 // What a device actor does with a step: it begins it, and delivers what it has computed.
 
@@ -467,10 +464,6 @@ void device_actor::start_step_if_ready() {
   });
 }
 
-void device_actor::wait_for_batch() {
-  if (!starved_since_ && gate_.steps().empty()) starved_since_ = options_.time->now();
-}
-
 void device_actor::end_wait_for_batch() {
   if (!starved_since_) return;
   const instant now = options_.time->now();
@@ -539,10 +532,6 @@ void device_actor::mark(std::uint64_t checkpoint) {
     send_part(std::move(part));
   else
     marked_parts_.add(std::move(part)); // the losses of its last steps are still to come
-}
-
-std::string device_actor::name_of_part() const {
-  return fmt::format("worker {}", options_.terms.worker.value);
 }
 
 namespace {
@@ -634,10 +623,6 @@ void device_actor::lose_gpu(std::uint64_t step, const std::string& why) {
   messaging::quit_with_words(self_, fmt::format("its GPU failed in step {}: {}", step, why));
 }
 
-void device_actor::fail(std::uint64_t step, const std::string& why) {
-  end_with(worker_failed{report_, step, why});
-}
-
 /// Nobody knows what the shards have of a step that was pushed before it failed. Else the batches that the
 /// worker has in hand or asked for are for others, or for the run that goes on from here.
 void device_actor::fail_by_device(std::uint64_t step, const device_error& e) {
@@ -677,11 +662,6 @@ void device_actor::leave() {
   finish("its owner asked for it");
 }
 
-/// That it leaves before the run has ended.
-void device_actor::tell_owner() {
-  if (owner_) send(owner_, worker_left{options_.terms.worker, options_.terms.incarnation});
-}
-
 /// Only the coordinator need wait for this worker any longer, which takes its timeline and then its report. A
 /// shard of another process may hear of it from the coordinator first, or not from here at all.
 template <class Notice>
@@ -706,11 +686,6 @@ void device_actor::end_with(Notice notice) {
     });
   });
   if (timeline_.is_ending()) watch(options_.peers.coordinator, give_up{});
-}
-
-/// Steps that are given up still read the weights that are held here.
-void device_actor::quit_if_through() {
-  if (reported_ && gate_.steps().empty()) self_->quit();
 }
 
 } // namespace mailgrad

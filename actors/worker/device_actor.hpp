@@ -1,26 +1,10 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/notices.hpp>
 #include <mailgrad/actors/protocol/queue_waits.hpp>
 #include <mailgrad/actors/worker/exchange.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
-#include <mailgrad/actors/worker/step_gate.hpp>
-#include <mailgrad/engine/account/actor_reports.hpp>
-#include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/worker/local_samples.hpp>
-#include <mailgrad/files/archive.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <cstdint>
-#include <exception>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -140,7 +124,7 @@ private:
   void keep_report(archive& a);
   void keep_beside_report(archive& a);
   void mark(std::uint64_t checkpoint);
-  std::string name_of_part() const;
+  std::string name_of_part() const { return fmt::format("worker {}", options_.terms.worker.value); }
   void send_part(marked_part part);
   void on_hold(const hold_for_checkpoint& x);
   void stand_still_if_asked();
@@ -154,7 +138,9 @@ private:
   void flush_before_switch();
   void pause_if_asked();
   void start_step_if_ready();
-  void wait_for_batch();
+  void wait_for_batch() {
+    if (!starved_since_ && gate_.steps().empty()) starved_since_ = options_.time->now();
+  }
   void end_wait_for_batch();
 
   void ask_for_batch();
@@ -197,18 +183,24 @@ private:
     }
   }
   void lose_gpu(std::uint64_t step, const std::string& why);
-  void fail(std::uint64_t step, const std::string& why);
+  void fail(std::uint64_t step, const std::string& why) { end_with(worker_failed{report_, step, why}); }
   void fail_by_device(std::uint64_t step, const device_error& e);
   void diverge(std::uint64_t step);
   void finish(const std::string& why_left = {});
   std::shared_ptr<saved_fields> kept_of_block();
   void give_batches_back();
   void leave();
-  void tell_owner();
+  /// That it leaves before the run has ended.
+  void tell_owner() {
+    if (owner_) send(owner_, worker_left{options_.terms.worker, options_.terms.incarnation});
+  }
   void on_give_up();
   template <class Notice>
   void end_with(Notice notice);
-  void quit_if_through();
+  /// Steps that are given up still read the weights that are held here.
+  void quit_if_through() {
+    if (reported_ && gate_.steps().empty()) self_->quit();
+  }
   void list_wait_reasons_to(const caf::actor& asker) const;
 
   device_actor_options options_;

@@ -1,27 +1,15 @@
 #include <mailgrad/actors/worker/exchange.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <bit>
-#include <utility>
 
 namespace mailgrad {
 
-using messaging::send, messaging::send_anonymously;
-
-shard_lines::shard_lines(const worker_context& of, std::vector<caf::actor> shards)
-    : of_(of), shards_(std::move(shards)), held_(shards_.size()), missing_(shards_.size()),
-      waiting_since_(of.time.now()) {}
+using messaging::send_anonymously;
 
 void shard_lines::join() {
-  const caf::actor me = caf::actor_cast<caf::actor>(of_.self);
-  for (const caf::actor& shard : shards_) send(of_.self, shard, join_shard{of_.worker, of_.incarnation, me});
+  const caf::actor me = myself();
+  for (const caf::actor& shard : shards_) send(shard, join_shard{of_.worker, of_.incarnation, me});
   waiting_since_ = of_.time.now();
-}
-
-void shard_lines::leave() {
-  for (const caf::actor& shard : shards_) send(of_.self, shard, worker_left{of_.worker, of_.incarnation});
 }
 
 void shard_lines::note(const shard_weights& x, instant taken, instant read) {
@@ -80,23 +68,22 @@ void shard_lines::push(std::shared_ptr<const gradient> values, float scale, inst
     if (!with_weights) held.values.reset();
   const gradient_id id{of_.run, of_.worker, of_.incarnation, step_};
   for (std::size_t i = 0; i < shards_.size(); ++i)
-    send(of_.self, shards_[i],
-         push_gradient{{id,
-                        held_[i].version,
-                        epoch_,
-                        std::bit_cast<std::uint32_t>(scale),
-                        {held_[i].read, spent},
-                        trained() - held_back.batches,
-                        of_.report.samples - before_.samples - held_back.samples,
-                        sum},
-                       {values, std::move(held_[i].values), waiting_since_}});
+    send(shards_[i], push_gradient{{id,
+                                    held_[i].version,
+                                    epoch_,
+                                    std::bit_cast<std::uint32_t>(scale),
+                                    {held_[i].read, spent},
+                                    trained() - held_back.batches,
+                                    of_.report.samples - before_.samples - held_back.samples,
+                                    sum},
+                                   {values, std::move(held_[i].values), waiting_since_}});
 }
 
 void shard_lines::ask_whether_discarded() {
   predicted_missing_ = shards_.size();
   all_discard_ = true;
   for (std::size_t i = 0; i < shards_.size(); ++i)
-    send(of_.self, shards_[i],
+    send(shards_[i],
          predict_verdict{of_.worker, of_.incarnation, {step_.value + 1}, held_[i].version, epoch_});
 }
 
@@ -129,7 +116,7 @@ void shard_lines::end_waits() {
 
 void shard_lines::mark(std::uint64_t checkpoint, const caf::actor& collector) {
   for (const caf::actor& shard : shards_)
-    send(of_.self, shard, checkpoint_marker{checkpoint, of_.worker, of_.incarnation, step_, collector});
+    send(shard, checkpoint_marker{checkpoint, of_.worker, of_.incarnation, step_, collector});
 }
 
 void shard_lines::keep(archive& a) {
@@ -148,22 +135,11 @@ bool shard_lines::awaits_again() const {
   return false;
 }
 
-std::string shard_lines::waits_for() const {
-  return fmt::format("the weights of {} of {} shards after step {}", missing_, shards_.size(), step_.value);
-}
-
-shard_exchange::shard_exchange(const worker_context& of, shard_lines& lines, std::uint64_t sample_gap)
-    : of_(of), lines_(lines), sample_gap_(sample_gap), comparison_(lines.count()) {}
-
 void shard_exchange::receive(const shard_weights& x) {
   const instant taken = of_.time.now();
   of_.runner.use_weights(x.header.shard.value, x.payload.values);
   lines_.note(x, taken, of_.time.now() - taken);
   receive_late(x);
-}
-
-void shard_exchange::receive_late(const shard_weights& x) {
-  if (x.payload.met) comparison_.take(x.header.shard, x.header.met, x.payload.met);
 }
 
 void shard_exchange::deliver(computed_gradient g) {
@@ -189,22 +165,12 @@ void shard_exchange::take_repeat(const gradient& fresh) {
   for (std::uint32_t s = 0; s < lines_.count(); ++s) of_.runner.use_weights(s, lines_.weights(s));
 }
 
-local_exchange::local_exchange(const worker_context& of, shard_lines& lines,
-                               std::shared_ptr<local_steps> local)
-    : of_(of), lines_(lines), local_(std::move(local)) {}
-
 void local_exchange::receive(const shard_weights& x) {
   const instant taken = of_.time.now();
   if (!lines_.had_answered(x.header.shard.value)) // else these weights have been received before
     local_->receive(x.header.shard.value, x.payload.values, x.payload.met);
   lines_.note(x, taken, of_.time.now() - taken);
 }
-
-void local_exchange::go_on() {
-  update_by_rule(local_->rule(), [this] { local_->go_on(); });
-}
-
-void local_exchange::bind() { of_.runner.use_weights(0, local_->weights()); }
 
 void local_exchange::deliver(computed_gradient g) {
   spent_ += g.spent.value_or(instant{0});
@@ -234,10 +200,6 @@ sum_tag tag_of(const net::all_reduce::givers& who) {
 }
 
 } // namespace
-
-summed_exchange::summed_exchange(const worker_context& of, shard_lines& lines,
-                                 std::shared_ptr<net::all_reduce> sums)
-    : of_(of), lines_(lines), sums_(std::move(sums)) {}
 
 void summed_exchange::receive(const shard_weights& x) {
   const instant taken = of_.time.now();
@@ -272,8 +234,6 @@ block_exchange::block_exchange(const worker_context& of, shard_lines& lines,
                                caf::actor tracker, notice_pace pace)
     : of_(of), lines_(lines), writer_(std::move(writer)), shard_begins_(std::move(shard_begins)),
       notices_(of.self, std::move(tracker), of.time, pace) {}
-
-void block_exchange::receive(const shard_weights& x) { lines_.note(x, of_.time.now(), instant{0}); }
 
 void block_exchange::bind() {
   const instant since = of_.time.now();

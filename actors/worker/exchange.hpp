@@ -1,21 +1,10 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/notices.hpp>
 #include <mailgrad/actors/worker/step_gate.hpp>
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
 #include <mailgrad/engine/worker/local_steps.hpp>
-#include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/net/all_reduce.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
@@ -112,14 +101,18 @@ void update_by_rule(std::string_view rule, const Update& update) {
 ///             so that a shard without other readers may update in place. A step that is under way on a GPU
 ///             holds its weights until it has ended.
 /// Threads     those of the device actor that owns it.
-class shard_lines {
+class shard_lines : messaging::actor_part {
 public:
-  shard_lines(const worker_context& of, std::vector<caf::actor> shards);
+  shard_lines(const worker_context& of, std::vector<caf::actor> shards)
+      : actor_part(of.self), of_(of), shards_(std::move(shards)), held_(shards_.size()),
+        missing_(shards_.size()), waiting_since_(of.time.now()) {}
 
   /// Tells every shard that the worker takes part. Each will answer.
   void join();
   /// Tells every shard to wait for this worker no longer.
-  void leave();
+  void leave() {
+    for (const caf::actor& shard : shards_) send(shard, worker_left{of_.worker, of_.incarnation});
+  }
 
   std::size_t count() const noexcept { return shards_.size(); }
   bool all_answered() const noexcept { return missing_ == 0; }
@@ -176,7 +169,9 @@ public:
   void end_waits();
 
   /// "the weights of 1 of 2 shards after step 3", and since when.
-  std::string waits_for() const;
+  std::string waits_for() const {
+    return fmt::format("the weights of {} of {} shards after step {}", missing_, shards_.size(), step_.value);
+  }
   instant waits_since() const noexcept { return waiting_since_; }
 
 private:
@@ -219,12 +214,15 @@ private:
 class shard_exchange : public exchange {
 public:
   /// `sample_gap` 0: no gradient is sampled.
-  shard_exchange(const worker_context& of, shard_lines& lines, std::uint64_t sample_gap);
+  shard_exchange(const worker_context& of, shard_lines& lines, std::uint64_t sample_gap)
+      : of_(of), lines_(lines), sample_gap_(sample_gap), comparison_(lines.count()) {}
 
   void receive(const shard_weights& x) override;
   bool only_pushes() const override { return true; }
   void deliver(computed_gradient g) override;
-  void receive_late(const shard_weights& x) override;
+  void receive_late(const shard_weights& x) override {
+    if (x.payload.met) comparison_.take(x.header.shard, x.header.met, x.payload.met);
+  }
   std::shared_ptr<const batch> bind_repeat() override;
   void take_repeat(const gradient& fresh) override;
 
@@ -241,11 +239,14 @@ private:
 class local_exchange : public exchange {
 public:
   /// The exchange owns `local`.
-  local_exchange(const worker_context& of, shard_lines& lines, std::shared_ptr<local_steps> local);
+  local_exchange(const worker_context& of, shard_lines& lines, std::shared_ptr<local_steps> local)
+      : of_(of), lines_(lines), local_(std::move(local)) {}
 
   void receive(const shard_weights& x) override;
-  void go_on() override;
-  void bind() override;
+  void go_on() override {
+    update_by_rule(local_->rule(), [this] { local_->go_on(); });
+  }
+  void bind() override { of_.runner.use_weights(0, local_->weights()); }
   void deliver(computed_gradient g) override;
   bool flush() override;
   bool holds_step() const override { return local_->holds(); }
@@ -273,7 +274,8 @@ private:
 /// Threads  those of the device actor that owns it.
 class summed_exchange final : public exchange {
 public:
-  summed_exchange(const worker_context& of, shard_lines& lines, std::shared_ptr<net::all_reduce> sums);
+  summed_exchange(const worker_context& of, shard_lines& lines, std::shared_ptr<net::all_reduce> sums)
+      : of_(of), lines_(lines), sums_(std::move(sums)) {}
 
   void receive(const shard_weights& x) override;
   void deliver(computed_gradient g) override;
@@ -298,7 +300,7 @@ public:
   block_exchange(const worker_context& of, shard_lines& lines, std::shared_ptr<hogwild_writer> writer,
                  std::vector<std::size_t> shard_begins, caf::actor tracker, notice_pace pace = {});
 
-  void receive(const shard_weights& x) override;
+  void receive(const shard_weights& x) override { lines_.note(x, of_.time.now(), instant{0}); }
   void bind() override;
   void deliver(computed_gradient g) override;
   /// Tells the tracker of the gaps that it has not heard of.

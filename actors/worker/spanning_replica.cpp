@@ -5,10 +5,6 @@
 #include <mailgrad/data/batch.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
 
-#include <algorithm>
-#include <stdexcept>
-#include <utility>
-
 namespace mailgrad {
 
 using messaging::on, messaging::send, messaging::watch;

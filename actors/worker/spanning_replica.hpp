@@ -3,16 +3,10 @@
 #include <mailgrad/actors/protocol/stage_messages.hpp>
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
-#include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/kernels/cuda/handles.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 

@@ -14,8 +14,6 @@
 #include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <functional>
-#include <memory>
-#include <optional>
 #include <vector>
 
 namespace mailgrad {

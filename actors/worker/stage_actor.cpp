@@ -1,13 +1,7 @@
 #include <mailgrad/actors/worker/stage_actor.hpp>
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <utility>
 
 namespace mailgrad {
 
@@ -41,11 +35,6 @@ stage_actor::stage_actor(caf::event_based_actor* self, stage_actor_options optio
                            : std::make_shared<host_queue>(),
               options_.watch),
       rows_([] { return std::make_shared<row_memory>(); }) {}
-
-/// What the kernels read goes with the members.
-stage_actor::~stage_actor() {
-  if (options_.gpu) options_.gpu->finish();
-}
 
 caf::behavior stage_actor::make_behavior() {
   return {
@@ -310,10 +299,6 @@ stage_actor::sized_program& stage_actor::program_for(std::size_t samples) {
     known = naming_memory([&] { return fmt::format("the values of a stage for {} samples", samples); },
                           [&] { return std::make_unique<sized_program>(options_, samples, at()); });
   return *known;
-}
-
-std::size_t stage_actor::place_of(device d) const {
-  return static_cast<std::size_t>(std::ranges::find(options_.devices, d) - options_.devices.begin());
 }
 
 } // namespace mailgrad

@@ -2,19 +2,10 @@
 
 #include <mailgrad/actors/protocol/queue_waits.hpp>
 #include <mailgrad/actors/protocol/stage_messages.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
-#include <mailgrad/engine/worker/event_watch.hpp>
 #include <mailgrad/engine/worker/gpu_stage.hpp>
-#include <mailgrad/engine/worker/stage_program.hpp>
 
-#include <functional>
 #include <map>
-#include <memory>
-#include <optional>
-#include <span>
-#include <vector>
 
 namespace mailgrad {
 
@@ -51,7 +42,10 @@ public:
 
   stage_actor(caf::event_based_actor* self, stage_actor_options options);
   /// Waits for the work on its queue.
-  ~stage_actor();
+  /// What the kernels read goes with the members.
+  ~stage_actor() {
+    if (options_.gpu) options_.gpu->finish();
+  }
   caf::behavior make_behavior();
 
 private:
@@ -88,7 +82,9 @@ private:
   void fail(const std::exception& e);
   std::optional<world_errc> failure_of_device(const std::exception& e) const;
   sized_program& program_for(std::size_t samples);
-  std::size_t place_of(device d) const;
+  std::size_t place_of(device d) const {
+    return static_cast<std::size_t>(std::ranges::find(options_.devices, d) - options_.devices.begin());
+  }
   void continue_later();
 
   stage_actor_options options_;

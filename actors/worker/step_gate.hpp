@@ -2,15 +2,8 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/model/gradient.hpp>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
