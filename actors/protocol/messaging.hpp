@@ -38,6 +38,15 @@ inline std::string listed(std::string_view noun, std::span<const std::uint32_t> 
   return text;
 }
 
+/// The numbers below `count` for which it holds.
+template <class Predicate>
+std::vector<std::uint32_t> numbers_where(std::size_t count, const Predicate& holds) {
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t n = 0; n < count; ++n)
+    if (holds(n)) all.push_back(n);
+  return all;
+}
+
 /// "worker 0 (heard 0.2 s ago), 2 (not heard yet)", where `heard` gives the time of the last message of each.
 template <class Heard>
 std::string listed_with_last_words(std::string_view noun, std::span<const std::uint32_t> numbers, instant now,

@@ -47,17 +47,6 @@ std::optional<worker_progress> progress_notices::take(instant now, const worker_
   return std::exchange(unreported_, next);
 }
 
-namespace {
-
-constexpr instant pieces_apart = std::chrono::seconds{1};
-
-} // namespace
-
-void trace_teller::tell_if_due(instant now) {
-  if (!options_.track || under_way_ || unreported() == 0) return;
-  if (unreported() >= trace_piece::most_events || now - told_at_ >= pieces_apart) tell();
-}
-
 void trace_teller::on_taken(const trace_taken&) {
   under_way_ = false;
   answered_ = options_.time->now().count();
@@ -68,12 +57,6 @@ void trace_teller::end(std::function<void()> then) {
   then_ = std::move(then);
   if (!options_.track) return close();
   if (!under_way_) tell_rest();
-}
-
-/// The last piece also counts what had no room, so it comes even without events.
-void trace_teller::tell_rest() {
-  tell();
-  if (unreported() == 0) close();
 }
 
 void trace_teller::close() {

@@ -159,7 +159,10 @@ public:
   }
   /// A step has been computed and pushed, or a gradient judged. Tells of it if there is a whole piece, or
   /// enough time has passed.
-  void tell_if_due(instant now);
+  void tell_if_due(instant now) {
+    if (!options_.track || under_way_ || unreported() == 0) return;
+    if (unreported() >= trace_piece::most_events || now - told_at_ >= pieces_apart) tell();
+  }
   /// The coordinator has the last piece.
   void on_taken(const trace_taken&);
   /// The actor ends. `then` is called when the last of what is left is under way, which may be at once.
@@ -173,9 +176,15 @@ public:
   bool tells() const { return options_.track != nullptr; }
 
 private:
+  static constexpr instant pieces_apart = std::chrono::seconds{1};
+
   std::size_t unreported() const { return options_.track->events().size() - told_; }
   void tell();
-  void tell_rest();
+  /// The last piece also counts what had no room, so it comes even without events.
+  void tell_rest() {
+    tell();
+    if (unreported() == 0) close();
+  }
   void close();
 
   options options_;

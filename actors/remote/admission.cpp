@@ -39,8 +39,6 @@ std::uint64_t sum_of(const std::vector<std::uint64_t>& all) {
 
 } // namespace
 
-// -- transit ------------------------------------------------------------------------------------------------
-
 transit::transit(std::uint64_t weights, std::uint64_t largest, std::size_t shards) noexcept
     : weights_(weights), most_arriving_(weights + gradients_beside), most_together_(2 * weights + all_beside),
       largest_(largest), shards_(shards) {}
@@ -53,12 +51,6 @@ bool transit::fits_fast() const {
   for (const auto& [values, v] : leaves_) but_joins += v.joins ? 0 : v.bytes;
   return but_joins + largest_ <= most_together_ + most_together_ / 2 &&
          arriving_ + largest_ <= most_arriving_ && bytes_of(speed::fast) + largest_ <= most_together_ / 2;
-}
-
-/// There is always room for one of them.
-bool transit::fits_slow() const {
-  const std::uint64_t theirs = bytes_of(speed::slow);
-  return theirs == 0 || theirs + weights_ <= most_together_ / 2;
 }
 
 /// What such readers have under way, or are about to.
@@ -148,14 +140,6 @@ std::shared_ptr<transit> transit_by(const std::string& address, const parameter_
   const auto each = bytes_of_each(layout, shards);
   const std::uint64_t largest = each.empty() ? 0 : std::ranges::max(each);
   return std::make_shared<transit>(sum_of(each), largest, shards.size());
-}
-
-// -- turns in a sum -----------------------------------------------------------------------------------------
-
-/// Null if the session has ended.
-gradient_credit::member* gradient_credit::find(std::uint64_t session) {
-  const auto found = members_.find(session);
-  return found == members_.end() ? nullptr : &found->second;
 }
 
 void gradient_credit::add(std::uint64_t session, rank worker, giving give) {
@@ -288,20 +272,6 @@ std::shared_ptr<gradient_credit> credit_by(const std::string& address, const par
   const std::uint64_t most = std::max<std::uint64_t>((each + gradients_beside) / each, 2);
   return slots <= most ? nullptr : std::make_shared<gradient_credit>(shards, static_cast<std::size_t>(most));
 }
-
-// -- buffers ------------------------------------------------------------------------------------------------
-
-gradient_buffers::gradient_buffers(std::shared_ptr<const parameter_layout> layout) {
-  for (std::size_t s = 0; s < layout->shard_count(); ++s)
-    by_shard_.emplace_back([layout] { return make_gradient(*layout, block::for_overwrite); });
-}
-
-std::size_t gradient_buffers::count() const noexcept {
-  return std::accumulate(by_shard_.begin(), by_shard_.end(), std::size_t{0},
-                         [](std::size_t sum, const auto& pool) { return sum + pool.size(); });
-}
-
-// -- all bounds together ------------------------------------------------------------------------------------
 
 void admission_bounds::apply(net::server_options& terms) const {
   if (credit) terms.bodies_of_worker = 0; // they are given some when the shards say whom they await

@@ -98,7 +98,11 @@ private:
   bool fits() const noexcept {
     return arriving_ + largest_ <= most_arriving_ && arriving_ + leaving_ + largest_ <= most_together_;
   }
-  bool fits_slow() const;
+  /// There is always room for one of them.
+  bool fits_slow() const {
+    const std::uint64_t theirs = bytes_of(speed::slow);
+    return theirs == 0 || theirs + weights_ <= most_together_ / 2;
+  }
   bool fits_fast() const;
   bool is_slow(rank worker) const;
   bool goes_to_slow_alone(const version& v) const {
@@ -198,7 +202,11 @@ private:
   std::size_t place_of(std::uint32_t shard) const {
     return static_cast<std::size_t>(std::ranges::find(shards_, shard) - shards_.begin());
   }
-  member* find(std::uint64_t session);
+  /// Null if the session has ended.
+  member* find(std::uint64_t session) {
+    const auto found = members_.find(session);
+    return found == members_.end() ? nullptr : &found->second;
+  }
   void grant(member& m, std::size_t count, calls& after);
   bool serve_first(std::size_t place, calls& after);
   void serve_firsts(std::size_t behind, calls& after);
@@ -232,13 +240,19 @@ std::shared_ptr<gradient_credit> credit_by(const std::string& address, const par
 /// Threads that of the network. Who holds a gradient may let it go on any.
 class gradient_buffers {
 public:
-  explicit gradient_buffers(std::shared_ptr<const parameter_layout> layout);
+  explicit gradient_buffers(std::shared_ptr<const parameter_layout> layout) {
+    for (std::size_t s = 0; s < layout->shard_count(); ++s)
+      by_shard_.emplace_back([layout] { return make_gradient(*layout, block::for_overwrite); });
+  }
 
   /// The number of shards.
   std::size_t shards() const noexcept { return by_shard_.size(); }
   std::shared_ptr<gradient> take(std::size_t shard) { return by_shard_[shard].take(); }
   /// How many gradients there is room for.
-  std::size_t count() const noexcept;
+  std::size_t count() const noexcept {
+    return std::accumulate(by_shard_.begin(), by_shard_.end(), std::size_t{0},
+                           [](std::size_t sum, const auto& pool) { return sum + pool.size(); });
+  }
 
 private:
   std::vector<object_pool<gradient>> by_shard_;

@@ -132,8 +132,6 @@ caf::actor channel::add_far(caf::actor_system& system, actor_address a) {
   return made;
 }
 
-// -- to the other process -----------------------------------------------------------------------------------
-
 channel::outgoing channel::written(const actor_address& to, const caf::actor& from, message_kind kind,
                                    const caf::message& m) {
   outgoing made;
@@ -264,8 +262,6 @@ bool channel::send(outgoing& message) {
   return session_->send(message.head);
 }
 
-// -- from the other process ---------------------------------------------------------------------------------
-
 /// Sending may end the session, and then its owner may let this object go.
 void channel::joined(const net::welcome& terms) {
   const auto self = shared_from_this();
@@ -276,11 +272,6 @@ void channel::joined(const net::welcome& terms) {
     most_waiting_ = most_waiting_beside + 4 * static_cast<std::size_t>(terms.most_body_bytes);
   }
   if (events_.on_joined) events_.on_joined(terms);
-  flush();
-}
-
-void channel::credit_came() {
-  const auto self = shared_from_this();
   flush();
 }
 
@@ -405,18 +396,6 @@ void channel::hand_out_held() {
       if (!session_) return;
     }
   }
-}
-
-/// On any thread, and without a lock, as allow(). Most credit goes back with the next message. Without one it
-/// goes when a part of the window has been read; what is left of the window then is no reason to wait.
-void channel::was_read(bool had_body) {
-  if (!(had_body ? bodies_read_ : messages_read_).is_due() || is_over_) return;
-  on_network([this](auto&, auto) { give_back_credit(); });
-}
-
-void channel::give_back_credit() {
-  const std::uint32_t messages = messages_read_.count.exchange(0), bodies = bodies_read_.count.exchange(0);
-  if (session_ && messages + bodies > 0) session_->allow(messages, bodies);
 }
 
 bool channel::keeps_credit_of(message_kind kind) const {

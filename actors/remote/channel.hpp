@@ -75,8 +75,13 @@ public:
   /// Sends a message. Never waits. `receipt` goes when it has credit.
   void post(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m,
             std::shared_ptr<const void> receipt = nullptr);
-  /// A message that was handed out has been read.
-  void was_read(bool had_body);
+  /// A message that was handed out has been read. On any thread, and without a lock, as allow(). Most credit
+  /// goes back with the next message. Without one it goes when a part of the window has been read; what is
+  /// left of the window then is no reason to wait.
+  void was_read(bool had_body) {
+    if (!(had_body ? bodies_read_ : messages_read_).is_due() || is_over_) return;
+    on_network([this](auto&, auto) { give_back_credit(); });
+  }
   /// That messages wait here for credit, and what the other process waits for by its last heartbeat.
   std::vector<wait_reason> waits() const;
   /// That messages wait here for credit.
@@ -133,7 +138,10 @@ public:
     const std::lock_guard lock(mutex_);
     held_since_ = is_held ? std::optional(network_.now()) : std::nullopt;
   }
-  void credit_came() override;
+  void credit_came() override {
+    const auto self = shared_from_this();
+    flush();
+  }
   void ended(const net::ending& why) override;
 
 private:
@@ -169,7 +177,10 @@ private:
   incoming opened(net::byte_view message, std::span<std::byte>* place, const announced& body);
   void take(incoming message);
   bool keeps_credit_of(message_kind kind) const;
-  void give_back_credit();
+  void give_back_credit() {
+    const std::uint32_t messages = messages_read_.count.exchange(0), bodies = bodies_read_.count.exchange(0);
+    if (session_ && messages + bodies > 0) session_->allow(messages, bodies);
+  }
   bool is_held(const incoming& message);
   void ask_for_held_messages();
   void hand_out_held();

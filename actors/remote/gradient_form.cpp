@@ -88,12 +88,6 @@ gradient_form::packing gradient_form::packing_of(const push_gradient& x, bool en
   return encoded ? packing::encoded_archive : packing::archive;
 }
 
-/// Nothing if the gradient travels as it is: the format is exact, or cannot say what it holds.
-std::optional<gradient_encoder::messages> gradient_form::encode(const push_gradient& x,
-                                                                std::uint32_t shard) const {
-  return terms_.encoder ? terms_.encoder->encode(shard, x) : std::nullopt;
-}
-
 attached gradient_form::pack(const push_gradient& x, std::uint32_t shard,
                              const std::optional<gradient_encoder::messages>& encoded) const {
   const gradient& g = *x.payload.values;

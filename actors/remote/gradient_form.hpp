@@ -101,7 +101,10 @@ private:
   packing packing_of(const push_gradient& x, bool encoded) const;
   attached pack(const push_gradient& x, std::uint32_t shard,
                 const std::optional<gradient_encoder::messages>& encoded) const;
-  std::optional<gradient_encoder::messages> encode(const push_gradient& x, std::uint32_t shard) const;
+  /// Nothing if the gradient travels as it is: the format is exact, or cannot say what it holds.
+  std::optional<gradient_encoder::messages> encode(const push_gradient& x, std::uint32_t shard) const {
+    return terms_.encoder ? terms_.encoder->encode(shard, x) : std::nullopt;
+  }
   /// What a gradient holds from its first byte on.
   struct held {
     net::admission::units credit{}, room{};

@@ -52,7 +52,10 @@ class address_book {
 public:
   void add(actor_address a, caf::actor handle) { handles_[a] = std::move(handle); }
   /// Null if there is none.
-  caf::actor at(actor_address a) const;
+  caf::actor at(actor_address a) const {
+    const auto found = handles_.find(a);
+    return found == handles_.end() ? caf::actor() : found->second;
+  }
   /// nobody for an actor that has no address here.
   actor_address of(const caf::actor& handle) const;
 

@@ -1,6 +1,5 @@
 #include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
-#include <mailgrad/actors/shard/spawn_shard.hpp>
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/usual_network.hpp>
 

@@ -4,7 +4,6 @@
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/engine/plan/known_plugins.hpp>
-#include <mailgrad/engine/plan/shard_terms.hpp>
 
 namespace mailgrad::remote {
 

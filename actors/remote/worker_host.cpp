@@ -41,11 +41,6 @@ net::hello hello_of(const worker_terms& terms) {
 
 } // namespace
 
-worker_host::~worker_host() {
-  for (const auto& host : shard_hosts_) host->leave("its worker has ended");
-  for (const caf::actor& stage : stages_) send_anonymously(stage, give_up{});
-}
-
 caf::behavior worker_host::make_behavior() {
   messaging::ignore_others(self_);
   return {

@@ -38,7 +38,10 @@ public:
   worker_host(caf::event_based_actor* self, worker_host_options options)
       : actor_part(self), options_(std::move(options)) {}
   /// Says goodbye to the parameter hosts, and ends the stages of the worker.
-  ~worker_host();
+  ~worker_host() {
+    for (const auto& host : shard_hosts_) host->leave("its worker has ended");
+    for (const caf::actor& stage : stages_) messaging::send_anonymously(stage, give_up{});
+  }
   caf::behavior make_behavior();
 
 private:

@@ -58,11 +58,6 @@ void book_keeper::ask(teller_of_books& whom) {
   if (!std::exchange(whom.asked, true)) send(whom.who, copy_books{});
 }
 
-void book_keeper::note_answer(teller_of_books& from) {
-  from.asked = false;
-  from.answered = from.request;
-}
-
 void book_keeper::gather(std::uint64_t request, const switches& done) {
   if (!tell_) return;
   request_ = std::max(request_, request); // threads may overtake each other on their way here

@@ -61,7 +61,10 @@ private:
   };
 
   void ask(teller_of_books& whom);
-  static void note_answer(teller_of_books& from);
+  static void note_answer(teller_of_books& from) {
+    from.asked = false;
+    from.answered = from.request;
+  }
   void tell_if_all_answered(const switches& done);
   std::vector<late_figures> late_for(std::uint64_t request) const;
 

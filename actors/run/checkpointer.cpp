@@ -1,15 +1,12 @@
 #include <mailgrad/actors/run/checkpointer.hpp>
 
-#include <mailgrad/actors/run/feeder_cut.hpp>
+#include <mailgrad/actors/run/feeder.hpp>
 #include <mailgrad/files/file_error.hpp>
 
 #include <charconv>
 #include <system_error>
 
 namespace mailgrad {
-
-// The parts of a checkpoint that the coordinator itself makes, and those that it waits for.
-// The checkpoint of the end of a run.
 
 checkpointer::checkpointer(caf::event_based_actor* self, checkpointer_options options, std::uint32_t workers,
                            std::uint32_t slots, std::vector<caf::actor> shards, caf::actor feeder,
@@ -58,11 +55,6 @@ void checkpointer::on_gone(const worker_report& report, bool lost, std::shared_p
   write_if_whole();
 }
 
-void checkpointer::on_due() {
-  if (due_) ++account_.skipped;
-  request();
-}
-
 /// Whether the present policy lets workers write into the block.
 bool checkpointer::in_block() const {
   if (!options_.block) return false;
@@ -105,11 +97,6 @@ void checkpointer::collect() {
     if (workers_[r].gone) take_part_of(r);
 }
 
-void checkpointer::ask_shards_and_feeder() {
-  for (const caf::actor& shard : shards_) send(shard, take_checkpoint{number_});
-  send(feeder_, take_checkpoint{number_});
-}
-
 void checkpointer::give_up() {
   note_given_up();
   if (holding_) let_go_on();
@@ -137,18 +124,11 @@ void checkpointer::on_failed(const checkpoint_failed& x) {
   write_if_whole();
 }
 
-/// Whether each of so many has sent its part. `whom`: "worker" or "shard".
-bool checkpointer::has_parts_of(const char* whom, std::size_t count) const {
-  for (std::size_t i = 0; i < count; ++i)
-    if (!parts_.contains(fmt::format("{} {}", whom, i))) return false;
-  return true;
-}
-
 /// No worker writes into the block between its part and the word that it may go on. A worker that is lost
 /// writes no more.
 void checkpointer::let_go_on_if_copied() {
   if (!holding_ || parts_.size() < workers_.size() + shards_.size()) return;
-  if (!has_parts_of("worker", workers_.size()) || !has_parts_of("shard", shards_.size())) return;
+  if (!lacking("worker", workers_.size()).empty() || !lacking("shard", shards_.size()).empty()) return;
   take_block();
   let_go_on();
 }
@@ -208,11 +188,6 @@ void checkpointer::on_written(const checkpoint_written& x) {
   if (!x.failure.empty()) end_steps_.reset();
   write_if_whole();
   if (when_done_) take_last(std::exchange(when_done_, nullptr));
-}
-
-std::vector<checkpoint_times> checkpointer::end_timeline() {
-  note_given_up();
-  return std::move(timeline_);
 }
 
 void checkpointer::note_whole() {
@@ -303,11 +278,6 @@ void checkpointer::leave_out_behind_markers() {
   }
 }
 
-void checkpointer::take_block() {
-  parts_[block_part] =
-      keep_block(*options_.block, shards_.empty() ? block_weights::all : block_weights::in_shards);
-}
-
 void checkpointer::take_own_part() {
   if (options_.block && !parts_.contains(block_part)) take_block(); // nobody writes to it at present
   checkpoint_card card = options_.card;
@@ -320,34 +290,26 @@ void checkpointer::take_own_part() {
   }
   card.steps = steps_;
   kept_schedule schedule = schedule_();
-  const auto fields = std::make_shared<saved_fields>();
-  fields->field("card", card);
-  fields->field("schedule", schedule);
-  parts_["run"] = fields;
-  if (!card.args_of_server.empty()) {
-    const auto words = std::make_shared<saved_fields>();
-    words->field("words", card.args_of_server);
-    parts_[args_of_server_part] = words;
-  }
-  if (!card.folder_of_args.empty()) {
-    const auto folder = std::make_shared<saved_fields>();
-    folder->field("folder", card.folder_of_args);
-    parts_[folder_of_args_part] = folder;
-  }
-  if (!options_.tests) return;
-  const auto tests = std::make_shared<saved_fields>();
-  tests->field(judged_tests_part, *options_.tests);
-  parts_[judged_tests_part] = tests;
+  const auto add = [this](const char* part, const auto& write) {
+    const auto fields = std::make_shared<saved_fields>();
+    write(*fields);
+    parts_[part] = fields;
+  };
+  add("run", [&](saved_fields& a) {
+    a.field("card", card);
+    a.field("schedule", schedule);
+  });
+  if (!card.args_of_server.empty())
+    add(args_of_server_part, [&](saved_fields& a) { a.field("words", card.args_of_server); });
+  if (!card.folder_of_args.empty())
+    add(folder_of_args_part, [&](saved_fields& a) { a.field("folder", card.folder_of_args); });
+  if (options_.tests)
+    add(judged_tests_part, [&](saved_fields& a) { a.field(judged_tests_part, *options_.tests); });
 }
 
 std::optional<wait_reason> checkpointer::blocked_on(const slot_table& slots) const {
   if (!collecting_) return std::nullopt;
-  std::vector<std::uint32_t> workers;
-  std::vector<std::uint32_t> shards;
-  for (std::uint32_t r = 0; r < workers_.size(); ++r)
-    if (!parts_.contains(part_of_worker(r))) workers.push_back(r);
-  for (std::uint32_t s = 0; s < shards_.size(); ++s)
-    if (!parts_.contains(fmt::format("shard {}", s))) shards.push_back(s);
+  const auto workers = lacking("worker", workers_.size()), shards = lacking("shard", shards_.size());
   const instant now = time_->now();
   const auto last_heard = [&](std::uint32_t r) { return slots.heard(r); };
   const std::string whom = !workers.empty()  ? listed_with_last_words("worker", workers, now, last_heard)
@@ -369,22 +331,6 @@ void checkpointer::begin_end(run_phase now) {
   end_ = number_;
   for (const worker& w : workers_)
     if (!w.gone) send(w.device, mark_at_end{end_});
-}
-
-/// Answers those that wait.
-void checkpointer::let_end(std::uint64_t number) {
-  for (const rank r : std::exchange(at_end_, {}))
-    if (worker& w = workers_[r.value]; std::exchange(w.at_end, false)) send(w.device, mark_at_end{number});
-}
-
-void checkpointer::on_end_of(rank ending) {
-  workers_[ending.value].at_end = true;
-  at_end_.push_back(ending);
-}
-
-void checkpointer::give_up_end() {
-  end_given_up_ = true;
-  let_end(end_);
 }
 
 /// Whether nothing was trained behind the checkpoint of the end.

@@ -11,16 +11,15 @@
 namespace mailgrad {
 
 struct checkpointer_options {
-  caf::actor writer{}; ///< null: the run takes no checkpoints
-  checkpoint_card
-      card{}; ///< its steps and time are those of workers that no longer exist, and of earlier runs
-  std::uint64_t every_batches = 0;     ///< 0: not by batches
-  std::int64_t every = 0;              ///< ns; 0: not by time
-  bool traced = false;                 ///< notes when each checkpoint was collected and written
+  caf::actor writer{};             ///< null: the run takes no checkpoints
+  checkpoint_card card{};          ///< steps and time: of workers that no longer exist, and of earlier runs
+  std::uint64_t every_batches = 0; ///< 0: not by batches
+  std::int64_t every = 0;          ///< ns; 0: not by time
+  bool traced = false;             ///< notes when each checkpoint was collected and written
   std::optional<judged_tests> tests{}; ///< of earlier processes; nothing: the run has no need to keep them
   caf::actor recorder{};               ///< has a part in each checkpoint; null: the run is not recorded
   std::shared_ptr<const hogwild_store> block{}; ///< that workers share under hogwild; null: no policy is
-  std::uint64_t named = 0; ///< steps in the name of the file that the run goes on from in its folder; 0: none
+  std::uint64_t named = 0; ///< steps in the name of the file that it goes on from in its folder; 0: none
 };
 
 /// What a run does at present, as far as its checkpoints are concerned.
@@ -53,14 +52,12 @@ public:
                std::uint32_t slots, std::vector<caf::actor> shards, caf::actor feeder,
                std::shared_ptr<const time_source> time, schedule_now schedule);
 
-  /// Asks the feeder to tell when a checkpoint is due.
   void begin();
-  /// Whether the run takes checkpoints at all.
-  bool active() const noexcept { return options_.writer != nullptr; }
+  bool active() const noexcept { return options_.writer != nullptr; } ///< the run takes checkpoints
 
   void on_joined(rank worker, const caf::actor& device);
-  /// A worker has ended or died. Its last report is its part, unless it is lost.
-  /// `in_block`: what is to be kept of a worker of hogwild that has finished; or null.
+  /// A worker has ended or died. Its last report is its part, unless it is lost. `in_block`: what is to be
+  /// kept of a worker of hogwild that has finished; or null.
   void on_gone(const worker_report& report, bool lost, std::shared_ptr<saved_fields> in_block = nullptr);
   /// A worker is lost, and the shards are asked what it did. No checkpoint is written before they have told.
   void await_count(rank lost) { workers_[lost.value].awaited = true; }
@@ -70,23 +67,28 @@ public:
   /// One will not come. The checkpoint has failed when all others are here.
   void on_failed(const checkpoint_failed& x);
   void on_written(const checkpoint_written& x);
-  /// A worker is about to end, and waits until it is told to mark.
-  void on_end_of(rank worker);
+  void on_end_of(rank ending) {
+    workers_[ending.value].at_end = true;
+    at_end_.push_back(ending);
+  } ///< it waits until it is told to mark
   /// The run has not completed, so no checkpoint of its end begins. Workers that wait for one end.
-  void give_up_end();
+  void give_up_end() {
+    end_given_up_ = true;
+    let_end(end_);
+  }
 
   /// What the tests have shown, for the next checkpoint. It may tell of a test behind the cut: the run that
   /// goes on does not make that one again, and so each test counts once.
   void keep(const judged_tests& so_far) { options_.tests = so_far; }
 
-  /// Whether another checkpoint may be taken.
   bool can_take() const noexcept { return active() && !given_up_; }
   /// A checkpoint is asked for. It begins as soon as it can.
-  void request() {
-    if (active() && !given_up_) due_ = true;
-  }
+  void request() { due_ = due_ || can_take(); }
   /// A checkpoint is due. It is skipped if an earlier one still waits to be begun.
-  void on_due();
+  void on_due() {
+    if (due_) ++account_.skipped;
+    request();
+  }
   /// Begins what was asked for, unless the policy switches.
   void begin_if_due(run_phase now);
   /// Whether one that was asked for begins as soon as the one before is written.
@@ -104,13 +106,14 @@ public:
   /// Whether parts are still to come: no switch of policy may begin before.
   bool is_collecting() const noexcept { return collecting_; }
   bool is_writing() const noexcept { return writing_; }
-  /// The number of the last that was begun.
-  std::uint64_t last() const noexcept { return number_; }
-
+  std::uint64_t last() const noexcept { return number_; } ///< that was begun
   const checkpoint_account& account() const noexcept { return account_; }
   /// When each was collected and written, if that is noted. Call it at the end of the run: one whose parts
   /// are still to come is given up.
-  std::vector<checkpoint_times> end_timeline();
+  std::vector<checkpoint_times> end_timeline() {
+    note_given_up();
+    return std::move(timeline_);
+  }
 
 private:
   struct worker {
@@ -134,12 +137,19 @@ private:
     return std::ranges::all_of(workers_, [](const worker& w) { return w.device || w.gone; });
   }
   void begin_end(run_phase now);
-  void let_end(std::uint64_t number);
+  /// Answers those that wait.
+  void let_end(std::uint64_t number) {
+    for (const rank r : std::exchange(at_end_, {}))
+      if (worker& w = workers_[r.value]; std::exchange(w.at_end, false)) send(w.device, mark_at_end{number});
+  }
   bool end_is_kept() const;
   bool in_block() const;
   void ask(const worker& w) const;
   void collect();
-  void ask_shards_and_feeder();
+  void ask_shards_and_feeder() {
+    for (const caf::actor& shard : shards_) send(shard, take_checkpoint{number_});
+    send(feeder_, take_checkpoint{number_});
+  }
   /// The part of a worker that has ended: where it was then.
   void take_part_of(std::uint32_t r) {
     if (!parts_.contains(part_of_worker(r))) take_part_of(r, workers_[r].last);
@@ -150,10 +160,17 @@ private:
     if (parts_.erase(part_of_worker(r)) > 0) steps_ -= workers_[r].last.steps;
   }
   void leave_out_behind_markers();
-  bool has_parts_of(const char* whom, std::size_t count) const;
+  /// Those of so many that have not sent their parts. `whom`: "worker" or "shard".
+  std::vector<std::uint32_t> lacking(const char* whom, std::size_t count) const {
+    return numbers_where(count,
+                         [&](std::uint32_t i) { return !parts_.contains(fmt::format("{} {}", whom, i)); });
+  }
   void let_go_on_if_copied();
   void let_go_on();
-  void take_block();
+  void take_block() {
+    parts_[block_part] =
+        keep_block(*options_.block, shards_.empty() ? block_weights::all : block_weights::in_shards);
+  }
   void take_own_part();
   void write_if_whole();
   void end_failed();

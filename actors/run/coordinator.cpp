@@ -3,22 +3,15 @@
 #include <bit>
 #include <cmath>
 
-// The part of the coordinator by which workers come and go while the run goes on.
-
-// The part of the coordinator that says what a run waits for.
-
-// The end of a run: why it ends, and that everybody reports before it has ended.
-
 namespace mailgrad {
 
-/// What a run without workers has not trained: "the mini-batch that remains", "the 120 mini-batches that
-/// remain".
-inline std::string remaining_batches(std::uint64_t count) {
+namespace {
+
+/// What a run without workers has not trained.
+std::string remaining_batches(std::uint64_t count) {
   return count == 1 ? "the mini-batch that remains"
                     : "the " + std::to_string(count) + " mini-batches that remain";
 }
-
-namespace {
 
 std::string worker_at_step(const worker_report& r, std::uint64_t step) {
   return fmt::format("worker {} at its step {}", r.worker.value, step);
@@ -27,6 +20,15 @@ std::string worker_at_step(const worker_report& r, std::uint64_t step) {
 std::string last_finite(const worker_report& r) {
   const float loss = std::bit_cast<float>(r.loss_bits);
   return std::isnan(loss) ? "it had no finite loss before" : "its last finite loss was " + format_loss(loss);
+}
+
+/// "shard 0 is lost: out of memory"
+std::string format_lost(const std::string& who, const std::string& why, bool several = false) {
+  return who + (several ? " are lost" : " is lost") + (why.empty() ? "" : ": " + why);
+}
+
+std::string format_lost(std::span<const std::uint32_t> shards, const std::string& why) {
+  return format_lost(listed("shard", shards), why, shards.size() > 1);
 }
 
 } // namespace
@@ -181,12 +183,6 @@ void coordinator::on_failed(const worker_failed& x) {
   account_for(x.report);
 }
 
-/// Whether a checkpoint that is due because of a failure is still to be written.
-bool coordinator::keeps_end_of_failed() const {
-  return kept_before_failure_ &&
-         (checkpointer_.last() == *kept_before_failure_ || checkpointer_.is_collecting());
-}
-
 /// A run that is stopped can be resumed as if it had not been: its state is kept before the workers finish
 /// their last steps.
 void coordinator::stop_when_kept(const stop_training& x) {
@@ -320,7 +316,10 @@ void coordinator::account_for(const worker_report& report, bool lost,
   if (!lost)
     options_.timelines.complete(timeline_teller::of(report.worker, slots_.incarnation_of(report.worker)));
   slots_.leave(report.worker, lost);
-  pass_on_all_of(report.worker);
+  const auto is_of_it = [&](const parting& x) { return x.worker.worker == report.worker; };
+  for (const parting& x : parted_)
+    if (is_of_it(x)) pass_on(x);
+  std::erase_if(parted_, is_of_it);
   outcome_.workers[report.worker.value] = report;
   switcher_.on_gone(report.worker, report.steps);
   checkpointer_.on_gone(report, lost, std::move(in_block));
@@ -379,18 +378,6 @@ void coordinator::on_parted(parting x) {
     pass_on(x);
 }
 
-/// A sum that lacks the gradient of a lost worker is never whole, and must not look so.
-void coordinator::pass_on(const parting& x) {
-  if (options_.needs_all && outcome_.lost[x.worker.worker.value]) return;
-  send(x.shard, x.worker);
-}
-
-void coordinator::pass_on_all_of(rank worker) {
-  for (const parting& x : parted_)
-    if (x.worker.worker == worker) pass_on(x);
-  std::erase_if(parted_, [worker](const parting& x) { return x.worker.worker == worker; });
-}
-
 /// An answer comes always, or the worker would tell nothing more.
 trace_taken coordinator::on_trace(const trace_reported& x) {
   hear(sender());
@@ -399,22 +386,14 @@ trace_taken coordinator::on_trace(const trace_reported& x) {
   return {};
 }
 
-/// In a replay of a run that diverged, who came then comes again.
-bool coordinator::lets_in() const {
-  const bool goes_on = outcome_.how == run_outcome::ending::completed || options_.replayed;
-  return options_.elastic && !collecting_ && !abandoned_ && goes_on;
-}
-
 /// In a replay, brings every worker whose slot is free and whose turn it is.
 void coordinator::bring_next() {
   for (std::uint32_t r = 0; r < slots_.count() && to_come_.any(); ++r)
     if (!slots_.is_present({r}) && !abandoned_)
-      if (const auto incarnation = to_come_.bring({r}, switcher_.epoch().value)) bring({r}, *incarnation);
-}
-
-void coordinator::bring(rank worker, incarnation_number incarnation) {
-  brought_at_ = options_.time->now();
-  send(options_.joining_workers, bring_worker{worker, incarnation});
+      if (const auto incarnation = to_come_.bring({r}, switcher_.epoch().value)) {
+        brought_at_ = options_.time->now();
+        send(options_.joining_workers, bring_worker{{r}, *incarnation});
+      }
 }
 
 /// An earlier incarnation is fenced off first: it may be frozen, or have begun before its first message came
@@ -572,9 +551,8 @@ std::optional<wait_reason> coordinator::wait_for_a_worker() const {
 /// own wait, and so do the batches of lost workers.
 std::optional<wait_reason> coordinator::wait_for_the_end() const {
   if (!collecting_ || checkpointer_.is_collecting()) return std::nullopt;
-  std::vector<std::uint32_t> awaited;
-  for (std::uint32_t s = 0; s < reported_.size() && (s == 0 || reported_[0]); ++s)
-    if (!reported_[s]) awaited.push_back(s);
+  const auto awaited = numbers_where(reported_.empty() || reported_[0] ? reported_.size() : 1,
+                                     [this](std::uint32_t s) { return !reported_[s]; });
   if (awaited.empty() && !checkpointer_.is_writing() && shares_.awaits_feeder()) return std::nullopt;
   const std::string what = checkpointer_.is_writing() ? "the last checkpoint to be written"
                            : !awaited.empty()         ? "the report of " + listed("shard", awaited)
@@ -582,19 +560,6 @@ std::optional<wait_reason> coordinator::wait_for_the_end() const {
   return wait_reason{"the end of the run waits for " + what,
                      (options_.time->now() - collects_since_).count()};
 }
-
-namespace {
-
-/// "shard 0 is lost: out of memory"
-std::string format_lost(const std::string& who, const std::string& why, bool several = false) {
-  return who + (several ? " are lost" : " is lost") + (why.empty() ? "" : ": " + why);
-}
-
-std::string format_lost(std::span<const std::uint32_t> shards, const std::string& why) {
-  return format_lost(listed("shard", shards), why, shards.size() > 1);
-}
-
-} // namespace
 
 /// The first reason counts. Steps that have begun are finished, and their gradients are taken.
 void coordinator::end_as(run_outcome::ending how, std::string why) {
@@ -606,18 +571,13 @@ void coordinator::end_as(run_outcome::ending how, std::string why) {
 void coordinator::stop(run_outcome::ending how, std::string why) {
   if (outcome_.how == run_outcome::ending::completed) end_as(how, std::move(why));
   checkpointer_.give_up_end();
-  if (diverges_as_recorded(how)) return;
+  // In the recorded run the other workers finished the batches that they had been dealt, and so they do here.
+  if (options_.replayed && how == run_outcome::ending::diverged && options_.replayed->end.ended == "diverged")
+    return;
   send(options_.feeder, stop_dealing{});
   switcher_.stop();
   refuse_newcomers();
   if (options_.replayed) send_home();
-}
-
-/// In the recorded run the other workers finished the batches that they had been dealt, and so they do in the
-/// replay.
-bool coordinator::diverges_as_recorded(run_outcome::ending how) const {
-  return options_.replayed && how == run_outcome::ending::diverged &&
-         options_.replayed->end.ended == "diverged";
 }
 
 void coordinator::on_shard_lost(const shard_lost& x) {

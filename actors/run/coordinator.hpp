@@ -91,9 +91,12 @@ private:
   void on_share_ended(const share_ended& x);
   void on_undealt(const undealt_counted& x);
   void on_wait_over(const wait_over& x);
-  bool lets_in() const;
+  /// In a replay of a run that diverged, who came then comes again.
+  bool lets_in() const {
+    const bool goes_on = outcome_.how == run_outcome::ending::completed || options_.replayed;
+    return options_.elastic && !collecting_ && !abandoned_ && goes_on;
+  }
   void bring_next();
-  void bring(rank worker, incarnation_number incarnation);
   bool may_end();
   bool waits_for_a_worker();
   run_phase phase() const;
@@ -107,8 +110,11 @@ private:
   void forget_what_nobody_knows(worker_report& lost) const;
   void on_lost(const worker_lost& x);
   void on_parted(parting x);
-  void pass_on(const parting& x);
-  void pass_on_all_of(rank worker);
+  /// A sum that lacks the gradient of a lost worker is never whole, and must not look so.
+  void pass_on(const parting& x) {
+    if (options_.needs_all && outcome_.lost[x.worker.worker.value]) return;
+    send(x.shard, x.worker);
+  }
   trace_taken on_trace(const trace_reported& x);
   void on_shard_lost(const shard_lost& x);
   void on_shard_failed(const shard_failed& x);
@@ -116,7 +122,6 @@ private:
   void on_feeder_lost(const feeder_lost& x);
   void abandon(const std::string& why);
   void send_home();
-  bool diverges_as_recorded(run_outcome::ending how) const;
   void on_switched(const policy_switched& x);
   void on_report(const shard_report& x);
   void on_part(const checkpoint_part& x);
@@ -130,7 +135,11 @@ private:
   void hold_switches();
   void stop_when_kept(const stop_training& x);
   void on_failed(const worker_failed& x);
-  bool keeps_end_of_failed() const;
+  /// Whether a checkpoint that is due because of a failure is still to be written.
+  bool keeps_end_of_failed() const {
+    return kept_before_failure_ &&
+           (checkpointer_.last() == *kept_before_failure_ || checkpointer_.is_collecting());
+  }
   void end_as(run_outcome::ending how, std::string why);
   void stop(run_outcome::ending how, std::string why);
   void collect_if_all_accounted();

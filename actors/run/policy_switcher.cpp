@@ -29,11 +29,6 @@ void policy_switcher::stop() {
   stopped_ = true;
 }
 
-void policy_switcher::hold_back(std::string whom) {
-  held_back_for_ = std::move(whom);
-  begin_next();
-}
-
 kept_schedule policy_switcher::schedule() const {
   kept_schedule now{policy_, {}, {}, done_};
   for (const asked_switch& s : waiting_)
@@ -62,11 +57,6 @@ void policy_switcher::on_step(const step_reached& x) {
   waiting_.push_back({planned_.front().policy, why, x.step, time_->now()});
   planned_.pop_front();
   begin_next();
-}
-
-void policy_switcher::free_credit() const {
-  for (std::size_t i = 0; shares_credit_ && i < shards_.size(); ++i)
-    if (!lost_[i]) send(shards_[i], mailgrad::free_credit{});
 }
 
 /// The feeder may hold workers already, for a switch that is held back itself.
@@ -185,11 +175,10 @@ std::optional<wait_reason> policy_switcher::blocked_on(const slot_table& slots) 
   const std::string what = "the switch from " + policy_ + " to " + next.policy.text() + " waits for ";
   if (!current_) return wait_reason{what + what_holds_back(), (now - next.asked).count()};
   const auto last_heard = [&](std::uint32_t r) { return slots.heard(r); };
-  std::vector<std::uint32_t> awaited;
-  for (std::uint32_t r = 0; !all_paused_ && r < workers_.size(); ++r)
-    if (!workers_[r].gone && !workers_[r].paused) awaited.push_back(r);
-  for (std::uint32_t s = 0; all_paused_ && s < switched_.size(); ++s)
-    if (!switched_[s]) awaited.push_back(s);
+  const auto awaited =
+      numbers_where(all_paused_ ? switched_.size() : workers_.size(), [this](std::uint32_t i) {
+        return all_paused_ ? !switched_[i] : !workers_[i].gone && !workers_[i].paused;
+      });
   return wait_reason{what + (all_paused_ ? listed("shard", awaited)
                                          : listed_with_last_words("worker", awaited, now, last_heard)),
                      (now - begun_).count()};

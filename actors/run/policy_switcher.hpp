@@ -65,12 +65,18 @@ public:
   /// turns in a sum.
   void share_credit() { shares_credit_ = true; }
   /// A worker stands still, or may soon.
-  void free_credit() const;
+  void free_credit() const {
+    for (std::size_t i = 0; shares_credit_ && i < shards_.size(); ++i)
+      if (!lost_[i]) send(shards_[i], mailgrad::free_credit{});
+  }
 
   /// Begins no further switch.
   void stop();
   /// Begins no switch until it is called without anybody. `whom` says for whom a switch waits.
-  void hold_back(std::string whom);
+  void hold_back(std::string whom) {
+    held_back_for_ = std::move(whom);
+    begin_next();
+  }
 
   /// The present policy, and the switches that are done, planned and asked for. None is under way.
   kept_schedule schedule() const;

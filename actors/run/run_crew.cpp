@@ -4,8 +4,7 @@
 #include <mailgrad/actors/run/feeder.hpp>
 #include <mailgrad/actors/run/staleness_tracker.hpp>
 #include <mailgrad/actors/scheduler/wakeful_sharing.hpp>
-#include <mailgrad/actors/shard/spawn_shard.hpp>
-#include <mailgrad/actors/shard/update_helper.hpp>
+#include <mailgrad/actors/shard/parameter_actor.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>

@@ -101,11 +101,10 @@ struct run_crew_options {
   std::function<void(std::span<const caf::actor> shards)> on_prepared{};
   // The callbacks are called by actors until the last one has ended. They must not block.
   std::function<void(const training_progress&)> on_progress{};
-  std::function<void(run_outcome)> on_end{}; ///< once
-  std::function<void(const std::string& why)>
-      on_failure{};                                  ///< before any worker hears that the run has failed
-  std::function<void(const wait_reason&)> on_wait{}; ///< for each wait that an actor names
-  book_keeper::teller on_books{};                    ///< with the books so far, when they are asked for
+  std::function<void(run_outcome)> on_end{};                ///< once
+  std::function<void(const std::string& why)> on_failure{}; ///< before any worker hears of the failure
+  std::function<void(const wait_reason&)> on_wait{};        ///< for each wait that an actor names
+  book_keeper::teller on_books{}; ///< with the books so far, when they are asked for
   std::function<void(const checkpoint_account&)> on_checkpoint{}; ///< each time one is written, or has failed
   /// Tells when work on a GPU is done; null: that of the process.
   std::shared_ptr<event_watch> watch{};

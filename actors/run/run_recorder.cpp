@@ -27,11 +27,6 @@ void recorder::on_noted(const order_noted& x) {
   give_up_if_failed();
 }
 
-void recorder::on_switch(const switch_noted& x) {
-  options_.file->add_switch(*x.what);
-  give_up_if_failed();
-}
-
 void recorder::give_up_if_failed() {
   if (given_up_ || !options_.file->failed()) return;
   given_up_ = true;
@@ -98,11 +93,6 @@ void recorder::end(const recording_end& e) {
   }
   give_up_if_failed();
   end_with(why);
-}
-
-void recorder::end_with(const std::string& why) {
-  options_.on_end(why);
-  self_->quit();
 }
 
 namespace {
@@ -178,8 +168,7 @@ recording_end end_of(const run_outcome& outcome, const training_report& report) 
   // A run that nobody was left to train to its end can be repeated as far as it went.
   const bool is_short = outcome.how == run_outcome::ending::completed && report.why == outcome.why;
   recording_end e{is_short ? "completed" : report.ended, report.why, {}, {}, report.parameters_sha256};
-  for (std::uint32_t r = 0; r < outcome.lost.size(); ++r)
-    if (outcome.lost[r]) e.lost.push_back(r);
+  e.lost = numbers_where(outcome.lost.size(), [&](std::uint32_t r) { return outcome.lost[r]; });
   return e;
 }
 

@@ -8,11 +8,9 @@
 namespace mailgrad {
 
 struct recorder_options {
-  std::shared_ptr<recording_writer> file; ///< the recorder owns it while it lives
-  std::function<void(const std::string&)>
-      on_end; ///< called once with the reason why it could not be written, or ""
-  recording_cut
-      before{}; ///< what the file has already, of a run that goes on; else only the number of shards
+  std::shared_ptr<recording_writer> file;             ///< the recorder owns it while it lives
+  std::function<void(const std::string& why)> on_end; ///< called once; empty: it was written
+  recording_cut before{}; ///< what the file of a run that goes on has; else only the number of shards
   /// Called once when a part cannot be written, with what became of the file; may be empty.
   std::function<void(const recording_account&)> on_early_end{};
   std::function<std::uint64_t()> room{}; ///< the bytes that other files of the run need then; empty: 0
@@ -54,11 +52,17 @@ private:
   void on_marked(const recording_marked& x);
   void on_mark(const mark_recording& x);
   void tell_if_marked();
-  void on_switch(const switch_noted& x);
+  void on_switch(const switch_noted& x) {
+    options_.file->add_switch(*x.what);
+    give_up_if_failed();
+  }
   void give_up_if_failed();
   void on_end(const end_recording& x);
   void end(const recording_end& e);
-  void end_with(const std::string& why);
+  void end_with(const std::string& why) {
+    options_.on_end(why);
+    self_->quit();
+  }
 
   recorder_options options_;
   recording_cut so_far_;

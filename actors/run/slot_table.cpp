@@ -48,9 +48,7 @@ std::optional<wait_reason> lost_shares::blocked_on() const {
                                    unended_.front().worker.value),
                        (time_->now() - unended_.front().asked).count()};
   const question& q = open_.front();
-  std::vector<std::uint32_t> awaited;
-  for (std::uint32_t s = 0; s < q.answered.size(); ++s)
-    if (!q.answered[s]) awaited.push_back(s);
+  const auto awaited = numbers_where(q.answered.size(), [&](std::uint32_t s) { return !q.answered[s]; });
   return wait_reason{fmt::format("the batches of lost worker {} wait to hear what {} took of them",
                                  q.most.worker.value, listed("shard", awaited)),
                      (time_->now() - q.asked).count()};

@@ -78,11 +78,6 @@ void staleness_tracker::on_tested(const weights_tested& x) {
   end_if(why);
 }
 
-void staleness_tracker::add_line(const metrics_line& x) {
-  note(x);
-  end_if(options_.enough.judge(x));
-}
-
 void staleness_tracker::end_if(const std::optional<std::string>& enough) {
   if (!enough) return;
   ended_ = true;

@@ -39,7 +39,10 @@ private:
   void on_progress(const worker_progress& x);
   void measure(const worker_progress& x);
   void note(const metrics_line& x);
-  void add_line(const metrics_line& x);
+  void add_line(const metrics_line& x) {
+    note(x);
+    end_if(options_.enough.judge(x));
+  }
   void tell(const run_event& x) {
     if (options_.observer) send(options_.observer, event_noted{x});
   }

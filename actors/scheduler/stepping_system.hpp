@@ -46,8 +46,7 @@ public:
     return true;
   }
 
-  std::deque<caf::resumable*>
-      jobs; ///< the actors with a message; each has one reference that the scheduler owns
+  std::deque<caf::resumable*> jobs; ///< actors with a message, and a reference that the scheduler owns
 };
 
 class stepping_home : caf::actor_system {

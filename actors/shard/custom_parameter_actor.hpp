@@ -1,7 +1,6 @@
 #pragma once
 
 #include <mailgrad/actors/shard/parameter_actor.hpp>
-#include <mailgrad/engine/plan/training_options.hpp>
 
 namespace mailgrad {
 

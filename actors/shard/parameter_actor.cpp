@@ -1,11 +1,14 @@
 #include <mailgrad/actors/shard/parameter_actor.hpp>
 
-#include <mailgrad/actors/shard/wait_reasons.hpp>
+#include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/engine/record/recorded_incarnations.hpp>
+#include <mailgrad/kernels/cuda/gpu_queue.hpp>
+
+#include <mutex>
 
 namespace mailgrad {
 
-using messaging::drop_others, messaging::hold_others;
+using messaging::drop_others, messaging::hold_others, messaging::send_anonymously;
 
 namespace {
 
@@ -85,11 +88,6 @@ void parameter_actor::settle() {
   if (const auto epoch = core_.take_switched()) send(coordinator_, policy_switched{core_.index(), *epoch});
 }
 
-/// No actor waits for a GPU, so one whose device queue is at work ends later.
-void parameter_actor::quit_when_idle() {
-  readers_.when_idle([this] { self_->quit(); });
-}
-
 // -- workers and their gradients -------------------------------------------------------------------------
 
 void parameter_actor::on_join(const join_shard& x) {
@@ -122,18 +120,6 @@ void parameter_actor::answer(rank worker, shard_weights weights) {
   readers_.when_copied([this, to, told = std::move(weights)] { send(to, told); });
 }
 
-bool parameter_actor::is_elsewhere(rank worker) const {
-  return worker.value < options_.elsewhere.size() && options_.elsewhere[worker.value];
-}
-
-void parameter_actor::refuse(rank worker, step_number step) {
-  send(devices_[worker.value], entry_missing{core_.index(), step});
-}
-
-void parameter_actor::tell_followers(const order_entry& entry) {
-  for (const caf::actor& shard : options_.followers) send(shard, entry);
-}
-
 /// A shard that follows judges no gradient that the first shard has not judged, so it counts only those that
 /// it has taken.
 trained_reported parameter_actor::trained(const tell_trained& x) const {
@@ -147,16 +133,7 @@ trained_reported parameter_actor::trained(const tell_trained& x) const {
   return told;
 }
 
-verdict_predicted parameter_actor::predict(const predict_verdict& x) const {
-  return {core_.index(), x.step, core_.will_discard(x.version_read, x.epoch)};
-}
-
 // -- checkpoints -----------------------------------------------------------------------------------------
-
-void parameter_actor::on_mark(bool is_begun, const caf::actor& collector) {
-  if (is_begun && collector) collector_ = collector;
-  report_cut();
-}
 
 /// The first shard may tell of a checkpoint before its collector is known.
 void parameter_actor::report_cut() {
@@ -250,11 +227,6 @@ void parameter_actor::on_read(const read_shard& x, const caf::actor& asker) {
   }
 }
 
-/// A worker is there, so the coordinator is as well.
-void parameter_actor::begin_telling() {
-  if (!std::exchange(tells_trace_, true)) teller_.begin();
-}
-
 std::function<void(trace_piece)> parameter_actor::trace_to_coordinator() {
   if (!options_.tells_trace_to) return nullptr;
   return [this](trace_piece piece) {
@@ -309,12 +281,6 @@ void parameter_actor::fail(const std::string& why) {
   self_->become(failed());
 }
 
-/// A collector that is not known yet comes with a marker, or asks itself.
-void parameter_actor::drop_checkpoint(std::uint64_t number, const caf::actor& collector) {
-  const std::string part = fmt::format("shard {}", core_.index().value);
-  if (collector) send(collector, checkpoint_failed{number, part, *failure_});
-}
-
 caf::behavior parameter_actor::failed() {
   return caf::message_handler{
       on([this](const push_gradient& x) { core_.push(x); }),
@@ -334,6 +300,170 @@ caf::behavior parameter_actor::failed() {
       on([this](const take_checkpoint& x) { drop_checkpoint(x.number, sender()); }),
   }
       .or_else(questions());
+}
+
+/// The timer may outlive the actor and its system, so it reaches the actor by way of this alone.
+struct batch_window::receiver {
+  std::mutex mutex;
+  caf::event_based_actor* actor; ///< null when it ends
+
+  void tell(std::int64_t moment) {
+    const std::lock_guard held(mutex);
+    if (actor) send_anonymously(caf::actor_cast<caf::actor>(actor), window_over{moment});
+  }
+};
+
+batch_window::batch_window(caf::event_based_actor* self, std::shared_ptr<step_timer> timer)
+    : receiver_(std::make_shared<receiver>()), timer_(std::move(timer)) {
+  receiver_->actor = self;
+}
+
+batch_window::~batch_window() {
+  const std::lock_guard held(receiver_->mutex);
+  receiver_->actor = nullptr;
+}
+
+void batch_window::watch(std::optional<std::int64_t> closes_at) {
+  if (!closes_at || closes_at == asked_) return;
+  asked_ = closes_at;
+  if (!timer_ && messaging::is_on_one_thread(receiver_->actor->system()))
+    throw std::logic_error(
+        "batch_window: the timer of the process has another thread; give one to this shard");
+  if (!timer_) timer_ = timer_of_process();
+  timer_->at(instant{*closes_at}, [to = receiver_, moment = *closes_at] { to->tell(moment); });
+}
+
+void host_readers::when_copied(std::function<void()> then) {
+  const auto mine = asked_.insert(asked_.end(), time_->now());
+  waits_.when_done([this, mine, then = std::move(then)](const std::exception_ptr& why) {
+    asked_.erase(mine); // not always the first: see queue_waits
+    if (why) std::rethrow_exception(why);
+    then();
+  });
+}
+
+std::optional<wait_reason> host_readers::blocked_on() const {
+  if (asked_.empty()) return std::nullopt;
+  return wait_reason{fmt::format("shard {} waits for its weights to come from the GPU, for {} of those who "
+                                 "asked",
+                                 weights_->index().value, asked_.size()),
+                     (time_->now() - asked_.front()).count()};
+}
+
+caf::behavior update_helper::make_behavior() {
+  return {
+      on([this](const help_update& x) { help(x); }),
+      on([this](const give_up&) { self_->quit(); }),
+  };
+}
+
+void update_helper::help(const help_update& x) {
+  parallel_update::progress done{};
+  try {
+    done = x.work->compute_part();
+  } catch (const std::exception& e) {
+    return send(x.shard, update_failed{e.what()});
+  }
+  if (done == parallel_update::progress::computed)
+    send(myself(), x);
+  else if (done == parallel_update::progress::complete)
+    send(x.shard, update_helped{});
+}
+
+namespace {
+
+std::string named(std::span<const std::uint32_t> awaited, std::span<const worker_slot> workers, instant now) {
+  return listed_with_last_words("worker", awaited, now, [&](std::uint32_t r) { return workers[r].heard_at; });
+}
+
+} // namespace
+
+/// A shard that follows may have all gradients and still wait for the order.
+wait_reason wait_for_switch(shard_index shard, const switch_policy& next, instant asked,
+                            std::span<const worker_slot> workers, instant now) {
+  const std::vector<std::uint32_t> awaited = awaited_before(next, workers);
+  return {fmt::format("shard {} switches to {} when {}", shard.value, next.policy,
+                      awaited.empty() ? "the order that it follows comes to that"
+                                      : "it has the last gradient of " + named(awaited, workers, now)),
+          (now - asked).count()};
+}
+
+std::string awaited_in_order(const gradient_order& order) {
+  if (!order.is_followed()) return {};
+  const order_entry* const entry = order.next_entry();
+  if (entry == nullptr) return "shard 0 tells its turn";
+  switch (entry->what) {
+  case order_entry::kind::gradient:
+  case order_entry::kind::missed:
+    return fmt::format("it has the gradient of worker {}'s step {}, whose turn is first", entry->worker.value,
+                       entry->step.value);
+  case order_entry::kind::joined:
+    return fmt::format("worker {} has joined here, whose turn is first", entry->worker.value);
+  default:
+    return "its turn comes";
+  }
+}
+
+std::vector<wait_reason> waits_of_workers(shard_index shard, std::string_view policy,
+                                          std::span<const worker_slot> workers, std::string_view in_order,
+                                          instant now) {
+  const auto awaited = numbers_where(workers.size(), [&](std::uint32_t r) {
+    const worker_slot& w = workers[r];
+    return w.in_policy && !w.left && !w.owed && !w.waits_since;
+  });
+  const std::string others =
+      awaited.empty() ? "its turn comes" : "it hears from " + named(awaited, workers, now);
+  std::vector<wait_reason> waits;
+  for (std::uint32_t r = 0; r < workers.size(); ++r) {
+    const worker_slot& worker = workers[r];
+    const bool waits_for_order = worker.owed && !worker.waits_since && !in_order.empty();
+    if (!worker.waits_since && !waits_for_order) continue;
+    waits.push_back({fmt::format("shard {} holds worker {} after step {}, {} policy, until {}", shard.value,
+                                 r, worker.waiting_step.value, policy, waits_for_order ? in_order : others),
+                     (now - worker.waits_since.value_or(worker.heard_at.value_or(now))).count()});
+  }
+  return waits;
+}
+
+namespace {
+
+const custom_parameter_actor_kind& own_kind(const parameter_actor_kind& chosen) {
+  const auto* own = dynamic_cast<const custom_parameter_actor_kind*>(&chosen);
+  if (!own)
+    throw std::invalid_argument(fmt::format(
+        "parameter actor '{}': make_custom_parameter_actor() makes one that can be spawned", chosen.name));
+  return *own;
+}
+
+std::shared_ptr<device_queue> queue_of(shard_memory at) {
+  // Every worker waits for an update, which takes less time than a step.
+  if (at.gpu)
+    return std::make_shared<cuda::gpu_queue>(at.gpu->index, product_precision::float32,
+                                             cuda::runtime::urgency::first);
+  return std::make_shared<host_queue>(std::move(at.blocks));
+}
+
+} // namespace
+
+void require_spawnable(const parameter_actor_kind& kind) { own_kind(kind); }
+
+caf::actor spawn_shard(caf::actor_system& system, shard_terms terms, parameter_actor_options with,
+                       shard_memory at, const parameter_actor_kind* own) {
+  with.weights = std::make_shared<shard>(*terms.layout, terms.shard.value, terms.values, terms.rule,
+                                         queue_of(std::move(at)));
+  with.policy = policy_spec(terms.policy, terms.slots);
+  with.cure = cure_spec(terms.cure, terms.slots);
+  with.workers = terms.workers;
+  with.run = terms.run;
+  with.slots = terms.slots;
+  with.layout = std::move(terms.layout);
+  with.keep_answers = terms.keep_answers;
+  with.resumed = std::move(terms.resumed);
+  with.same_workers = terms.same_workers;
+  with.counted = std::move(terms.counted);
+  with.steps = std::move(terms.steps);
+  if (own) return own_kind(*own).spawn(system, std::move(with));
+  return messaging::spawn<parameter_actor>(system, std::move(with));
 }
 
 } // namespace mailgrad

@@ -5,15 +5,6 @@
 #include <cmath>
 #include <limits>
 
-// What a device actor does with a step: it begins it, and delivers what it has computed.
-
-// What a device actor does between two steps: it takes weights and batches, pauses for a switch of policy,
-// and begins the next step when it may.
-
-// What a device actor does for checkpoints: it marks its place in the run, and tells where it was then.
-
-// How a device actor ends: it fails, diverges, leaves, is told to, or has nothing left to do.
-
 namespace mailgrad {
 
 using messaging::send_anonymously;
@@ -130,11 +121,6 @@ void device_actor::join() {
   timeline_.begin();
 }
 
-caf::behavior device_actor::training() {
-  if (!options_.runner_hears) return messages_of_a_run();
-  return messages_of_a_run().or_else(options_.runner_hears(self_));
-}
-
 caf::message_handler device_actor::messages_of_a_run() {
   return {
       on([this](const shard_weights& x) { on_weights(x); }),
@@ -168,18 +154,14 @@ caf::message_handler device_actor::messages_of_a_run() {
       on([this](const block_copied& x) { go_on_after(x); }),
       on([this](const mark_at_end& x) { on_mark_at_end(x); }),
       on([this](const entry_missing& x) {
-        or_fail(report_.steps, [&] {
-          throw std::runtime_error(
-              fmt::format("shard {} of the recording has no turn for its gradient of step {}", x.shard.value,
-                          x.step.value));
-        });
+        fail(report_.steps, fmt::format("shard {} of the recording has no turn for its gradient of step {}",
+                                        x.shard.value, x.step.value));
       }),
       on([this](const shard_failed& x) {
-        or_fail(report_.steps, [&] {
-          throw std::runtime_error(fmt::format("shard {} has failed: {}", x.shard.value, x.why));
-        });
+        fail(report_.steps, fmt::format("shard {} has failed: {}", x.shard.value, x.why));
       }),
-      on([this](const give_up&) { on_give_up(); }),
+      // Also when the coordinator has ended, so that nobody takes the rest of a timeline.
+      on([this](const give_up&) { gate_.finished() ? timeline_.give_up() : finish(); }),
       on([this](const leave_run&) {
         gate_.ask_to_leave();
         owner_ = sender();
@@ -247,11 +229,6 @@ void device_actor::push_ahead(begun_step& step) {
     computed_.erase(computed_.begin());
   }
   exchange_->deliver({step.values, 1, options_.time->now(), spent, step.samples});
-}
-
-void device_actor::on_step_ended() {
-  if (!gate_.finished() && asks_whether_discarded()) return lines_.ask_whether_discarded();
-  end_oldest_step();
 }
 
 void device_actor::end_oldest_step() {
@@ -353,21 +330,10 @@ void device_actor::end_pushed(const begun_step& ended, float loss) {
   tell_progress(now);
 }
 
-/// From now on the batch of the step counts as trained.
-void device_actor::note_step(const begun_step& begun) {
-  ++report_.steps;
-  report_.samples += begun.samples;
-}
-
 void device_actor::note_loss(const begun_step& ended, float loss) {
   report_.note_loss(loss, ended.samples);
   marked_parts_.note_loss(ended.number, loss, ended.samples);
   notices_.count(ended.samples, loss);
-}
-
-void device_actor::tell_progress(instant now) {
-  notices_.notify_if_due(now, report_);
-  timeline_.tell_if_due(now);
 }
 
 /// What its device says of a step counts, since the step may have waited there.
@@ -471,17 +437,6 @@ void device_actor::end_wait_for_batch() {
   if (options_.trace) options_.trace->wait(trace_kind::batch, now);
 }
 
-void device_actor::ask_for_batch() {
-  send(options_.peers.feeder,
-       next_batch{options_.terms.worker, options_.terms.incarnation, options_.samples != nullptr});
-}
-
-/// As a rule during the step before, since batches are asked for one ahead.
-void device_actor::foresee() {
-  if (!next_batch_ || !options_.runner->copies_ahead()) return;
-  or_fail(report_.steps + 1, [this] { options_.runner->foresee(next_batch_, copy_notice()); });
-}
-
 std::function<void()> device_actor::copy_notice() const {
   if (!options_.copies) return {};
   return
@@ -534,21 +489,6 @@ void device_actor::mark(std::uint64_t checkpoint) {
     marked_parts_.add(std::move(part)); // the losses of its last steps are still to come
 }
 
-namespace {
-
-/// Empty if something else went wrong.
-std::string lack_of_memory(const std::exception_ptr& why) {
-  try {
-    std::rethrow_exception(why);
-  } catch (const out_of_memory& e) {
-    return e.what();
-  } catch (...) {
-    return {};
-  }
-}
-
-} // namespace
-
 /// What its exchange keeps may still be on its way from a GPU. A GPU that is lost ends the run. One that
 /// lacks memory for the event behind the copies does not.
 void device_actor::send_part(marked_part part) {
@@ -556,8 +496,12 @@ void device_actor::send_part(marked_part part) {
   checkpoint_part whole{part.checkpoint, name_of_part(), std::move(part.fields), part.report.steps};
   queued_.when_done([this, whole = std::move(whole)](const std::exception_ptr& why) {
     if (!why) return send(options_.peers.coordinator, whole);
-    if (const std::string lacking = lack_of_memory(why); !lacking.empty())
-      send(options_.peers.coordinator, checkpoint_failed{whole.number, whole.name, lacking});
+    try {
+      std::rethrow_exception(why);
+    } catch (const out_of_memory& e) {
+      send(options_.peers.coordinator, checkpoint_failed{whole.number, whole.name, e.what()});
+    } catch (...) {
+    }
   });
 }
 
@@ -583,11 +527,6 @@ void device_actor::go_on_after(const block_copied& x) {
     report_.barrier_wait += (now - *since).count();
     if (options_.trace) options_.trace->wait(trace_kind::checkpoint, now);
   }
-  start_step_if_ready();
-}
-
-void device_actor::on_mark_at_end(const mark_at_end& x) {
-  end_marker_ = x.number;
   start_step_if_ready();
 }
 
@@ -617,12 +556,6 @@ std::shared_ptr<saved_fields> device_actor::kept_of_block() {
   return fields;
 }
 
-/// Nothing that it had on the GPU is to be trusted, and nobody takes part from here again.
-void device_actor::lose_gpu(std::uint64_t step, const std::string& why) {
-  gate_.end();
-  messaging::quit_with_words(self_, fmt::format("its GPU failed in step {}: {}", step, why));
-}
-
 /// Nobody knows what the shards have of a step that was pushed before it failed. Else the batches that the
 /// worker has in hand or asked for are for others, or for the run that goes on from here.
 void device_actor::fail_by_device(std::uint64_t step, const device_error& e) {
@@ -631,28 +564,6 @@ void device_actor::fail_by_device(std::uint64_t step, const device_error& e) {
   notice.leaves_all = step > report_.steps && pushed_end && exchange_->only_pushes();
   give_batches_back(); // also for a checkpoint that is under way
   end_with(std::move(notice));
-}
-
-/// If the gradient was pushed before, no checkpoint of behind it is of use.
-void device_actor::diverge(std::uint64_t step) {
-  static_cast<void>(marked_parts_.take(report_.steps));
-  end_with(loss_diverged{report_, step});
-}
-
-void device_actor::finish(const std::string& why_left) {
-  if (gate_.finished()) return;
-  end_with(worker_finished{report_, {}, why_left, kept_of_block()});
-}
-
-/// Also when the coordinator has ended, so that nobody takes the rest of a timeline.
-void device_actor::on_give_up() {
-  if (gate_.finished()) return timeline_.give_up();
-  finish();
-}
-
-void device_actor::give_batches_back() {
-  send(options_.peers.feeder,
-       deal_again{options_.terms.worker, options_.terms.incarnation, lines_.trained()});
 }
 
 /// The batch that it has in hand or asked for is for others.

@@ -53,8 +53,7 @@ struct device_actor_options {
   bool direct = false;                    ///< the first policy is hogwild
   std::vector<std::size_t> shard_begins;  ///< where each shard begins in the shared block; {0} without shards
   std::shared_ptr<local_steps> local;     ///< with local steps only; owned by the actor while it lives
-  std::shared_ptr<device_queue>
-      works_in{};                       ///< of the work that the actor itself queues; null: that of the host
+  std::shared_ptr<device_queue> works_in{}; ///< of what the actor itself queues; null: that of the host
   std::shared_ptr<event_watch> watch{}; ///< of that queue, if it is one of a GPU; null: that of the process
   /// Adds gradients up over all workers before they go to the shards; null: each goes there by itself.
   std::shared_ptr<net::all_reduce> sums{};
@@ -114,7 +113,10 @@ public:
 private:
   worker_context context();
   caf::behavior waiting_for_a_slot();
-  caf::behavior training();
+  caf::behavior training() {
+    if (!options_.runner_hears) return messages_of_a_run();
+    return messages_of_a_run().or_else(options_.runner_hears(self_));
+  }
   bool may_run_ahead() const;
   caf::message_handler messages_of_a_run();
   void take(const slot_given& x);
@@ -129,7 +131,10 @@ private:
   void on_hold(const hold_for_checkpoint& x);
   void stand_still_if_asked();
   void go_on_after(const block_copied& x);
-  void on_mark_at_end(const mark_at_end& x);
+  void on_mark_at_end(const mark_at_end& x) {
+    end_marker_ = x.number;
+    start_step_if_ready();
+  }
   bool waits_to_end();
 
   void on_weights(const shard_weights& x);
@@ -143,13 +148,23 @@ private:
   }
   void end_wait_for_batch();
 
-  void ask_for_batch();
-  void foresee();
+  void ask_for_batch() {
+    send(options_.peers.feeder,
+         next_batch{options_.terms.worker, options_.terms.incarnation, options_.samples != nullptr});
+  }
+  /// As a rule during the step before, since batches are asked for one ahead.
+  void foresee() {
+    if (!next_batch_ || !options_.runner->copies_ahead()) return;
+    or_fail(report_.steps + 1, [this] { options_.runner->foresee(next_batch_, copy_notice()); });
+  }
   std::function<void()> copy_notice() const;
   void start_step();
   void compute(std::shared_ptr<const batch> inputs, bool repeats = false);
   void push_ahead(begun_step& step);
-  void on_step_ended();
+  void on_step_ended() {
+    if (!gate_.finished() && asks_whether_discarded()) return lines_.ask_whether_discarded();
+    end_oldest_step();
+  }
   void end_oldest_step();
   bool asks_whether_discarded() const;
   void on_predicted(const verdict_predicted& x);
@@ -160,11 +175,18 @@ private:
   void end_repeat(begun_step ended);
   void deliver(begun_step ended, float loss);
   void end_pushed(const begun_step& ended, float loss);
-  void note_step(const begun_step& begun);
+  /// From now on the batch of the step counts as trained.
+  void note_step(const begun_step& begun) {
+    ++report_.steps;
+    report_.samples += begun.samples;
+  }
   void note_loss(const begun_step& ended, float loss);
   device_span note_computed(const begun_step& ended, instant now);
   float clip(const gradient& g) const;
-  void tell_progress(instant now);
+  void tell_progress(instant now) {
+    notices_.notify_if_due(now, report_);
+    timeline_.tell_if_due(now);
+  }
 
   /// Does the work of a step. If that throws, the worker has failed in this step.
   template <class Work>
@@ -179,22 +201,37 @@ private:
       else
         fail_by_device(step, e);
     } catch (const std::exception& e) {
-      if (!gate_.finished()) fail(step, e.what());
+      fail(step, e.what());
     }
   }
-  void lose_gpu(std::uint64_t step, const std::string& why);
-  void fail(std::uint64_t step, const std::string& why) { end_with(worker_failed{report_, step, why}); }
+  /// Nothing that it had on the GPU is to be trusted, and nobody takes part from here again.
+  void lose_gpu(std::uint64_t step, const std::string& why) {
+    gate_.end();
+    messaging::quit_with_words(self_, fmt::format("its GPU failed in step {}: {}", step, why));
+  }
+  void fail(std::uint64_t step, const std::string& why) {
+    if (!gate_.finished()) end_with(worker_failed{report_, step, why});
+  }
   void fail_by_device(std::uint64_t step, const device_error& e);
-  void diverge(std::uint64_t step);
-  void finish(const std::string& why_left = {});
+  /// If the gradient was pushed before, no checkpoint of behind it is of use.
+  void diverge(std::uint64_t step) {
+    static_cast<void>(marked_parts_.take(report_.steps));
+    end_with(loss_diverged{report_, step});
+  }
+  void finish(const std::string& why_left = {}) {
+    if (gate_.finished()) return;
+    end_with(worker_finished{report_, {}, why_left, kept_of_block()});
+  }
   std::shared_ptr<saved_fields> kept_of_block();
-  void give_batches_back();
+  void give_batches_back() {
+    send(options_.peers.feeder,
+         deal_again{options_.terms.worker, options_.terms.incarnation, lines_.trained()});
+  }
   void leave();
   /// That it leaves before the run has ended.
   void tell_owner() {
     if (owner_) send(owner_, worker_left{options_.terms.worker, options_.terms.incarnation});
   }
-  void on_give_up();
   template <class Notice>
   void end_with(Notice notice);
   /// Steps that are given up still read the weights that are held here.

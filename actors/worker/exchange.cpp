@@ -114,11 +114,6 @@ void shard_lines::end_waits() {
   of_.report.bound_wait += std::exchange(at_bound_, instant{0}).count();
 }
 
-void shard_lines::mark(std::uint64_t checkpoint, const caf::actor& collector) {
-  for (const caf::actor& shard : shards_)
-    send(shard, checkpoint_marker{checkpoint, of_.worker, of_.incarnation, step_, collector});
-}
-
 void shard_lines::keep(archive& a) {
   a.version(1);
   a.field("step", step_);
@@ -135,11 +130,30 @@ bool shard_lines::awaits_again() const {
   return false;
 }
 
-void shard_exchange::receive(const shard_weights& x) {
+namespace {
+
+/// Makes an update by a worker's own rule. An exception gets the name of the rule.
+template <class Update>
+void update_by_rule(std::string_view rule, const Update& update) {
+  try {
+    update();
+  } catch (const std::exception& e) {
+    throw std::runtime_error("rule '" + std::string(rule) + "': " + e.what());
+  }
+}
+
+sum_tag tag_of(const net::all_reduce::givers& who) {
+  const auto first = std::ranges::find(who, true);
+  return {{static_cast<std::uint32_t>(first - who.begin())},
+          static_cast<std::uint32_t>(std::ranges::count(who, true))};
+}
+
+} // namespace
+
+void exchange::receive(const shard_weights& x) {
   const instant taken = of_.time.now();
   of_.runner.use_weights(x.header.shard.value, x.payload.values);
   lines_.note(x, taken, of_.time.now() - taken);
-  receive_late(x);
 }
 
 void shard_exchange::deliver(computed_gradient g) {
@@ -184,27 +198,15 @@ void local_exchange::deliver(computed_gradient g) {
   if (local_->exchange_due()) flush();
 }
 
+void local_exchange::go_on() {
+  update_by_rule(local_->rule(), [this] { local_->go_on(); });
+}
+
 bool local_exchange::flush() {
   if (local_->taken() == 0) return false;
   lines_.push(local_->difference(), 1, of_.time.now(), std::exchange(spent_, instant{0}), false,
               local_->holds() ? trained_work{1, last_samples_} : trained_work{});
   return true;
-}
-
-namespace {
-
-sum_tag tag_of(const net::all_reduce::givers& who) {
-  const auto first = std::ranges::find(who, true);
-  return {{static_cast<std::uint32_t>(first - who.begin())},
-          static_cast<std::uint32_t>(std::ranges::count(who, true))};
-}
-
-} // namespace
-
-void summed_exchange::receive(const shard_weights& x) {
-  const instant taken = of_.time.now();
-  of_.runner.use_weights(x.header.shard.value, x.payload.values);
-  lines_.note(x, taken, of_.time.now() - taken);
 }
 
 void summed_exchange::deliver(computed_gradient g) {
@@ -232,7 +234,7 @@ void summed_exchange::take_sum(const gradients_summed& x) {
 block_exchange::block_exchange(const worker_context& of, shard_lines& lines,
                                std::shared_ptr<hogwild_writer> writer, std::vector<std::size_t> shard_begins,
                                caf::actor tracker, notice_pace pace)
-    : of_(of), lines_(lines), writer_(std::move(writer)), shard_begins_(std::move(shard_begins)),
+    : exchange(of, lines), writer_(std::move(writer)), shard_begins_(std::move(shard_begins)),
       notices_(of.self, std::move(tracker), of.time, pace) {}
 
 void block_exchange::bind() {
@@ -261,11 +263,6 @@ void block_exchange::deliver(computed_gradient g) {
   ++report.applied;
   report.gaps.count(gap);
   notices_.count(gap, applied);
-}
-
-bool block_exchange::flush() {
-  notices_.flush();
-  return false;
 }
 
 } // namespace mailgrad

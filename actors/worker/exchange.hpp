@@ -37,6 +37,8 @@ struct trained_work {
   std::uint64_t samples = 0; ///< in these
 };
 
+class shard_lines;
+
 /// How the gradients of a worker become weights, and how the worker gets the weights of its next step. There
 /// are four classes: over the shards (shard_exchange), the same after a sum with the gradients of all other
 /// workers (summed_exchange), by local steps with a push every few steps (local_exchange), and into a block
@@ -48,10 +50,11 @@ struct trained_work {
 /// Threads  those of the device actor that owns it.
 class exchange {
 public:
+  exchange(const worker_context& of, shard_lines& lines) : of_(of), lines_(lines) {}
   virtual ~exchange() = default;
 
-  /// Takes the weights of one shard.
-  virtual void receive(const shard_weights& x) = 0;
+  /// Takes the weights of one shard: gives them to the runner.
+  virtual void receive(const shard_weights& x);
   /// Takes an answer that a pause has overtaken. Its weights are out of date.
   virtual void receive_late([[maybe_unused]] const shard_weights& x) {}
   /// Called when all shards have answered and another step follows: does what has waited for the answers.
@@ -77,22 +80,15 @@ public:
 
   /// Writes or reads what outlives a step, for checkpoints.
   virtual void keep(archive&) {}
-
   /// Binds weights and returns a batch to compute once more at these; null: none.
   virtual std::shared_ptr<const batch> bind_repeat() { return nullptr; }
   /// Takes the gradient of that batch. Binds the weights of the next step again.
   virtual void take_repeat([[maybe_unused]] const gradient& fresh) {}
-};
 
-/// Makes an update by a worker's own rule. An exception gets the name of the rule.
-template <class Update>
-void update_by_rule(std::string_view rule, const Update& update) {
-  try {
-    update();
-  } catch (const std::exception& e) {
-    throw std::runtime_error("rule '" + std::string(rule) + "': " + e.what());
-  }
-}
+protected:
+  worker_context of_;
+  shard_lines& lines_;
+};
 
 /// The lines from a worker to its shards: what it pushed, which answers are missing, the weights it holds,
 /// and how long it has waited for them. A run of hogwild alone has no shards.
@@ -116,10 +112,8 @@ public:
 
   std::size_t count() const noexcept { return shards_.size(); }
   bool all_answered() const noexcept { return missing_ == 0; }
-  /// The epoch of the policy. Answers of another epoch are out of date.
-  policy_epoch epoch() const noexcept { return epoch_; }
-  /// The number of gradients, or of differences of local steps, pushed so far.
-  step_number step() const noexcept { return step_; }
+  policy_epoch epoch() const noexcept { return epoch_; } ///< answers of another are out of date
+  step_number step() const noexcept { return step_; }    ///< gradients, or differences, pushed so far
 
   /// Notes an answer, which was `taken` from the mailbox at that time. `read` is how long it took to get the
   /// weights into the model.
@@ -142,11 +136,13 @@ public:
   void begin_incarnation() { before_ = {of_.report.steps, of_.report.samples}; }
   /// The batches that this incarnation has trained.
   std::uint64_t trained() const { return of_.report.steps - before_.batches; }
-  /// The worker joins in this epoch.
   void join_in(policy_epoch epoch) { epoch_ = epoch; }
 
   /// Tells every shard that what was pushed so far belongs to a checkpoint.
-  void mark(std::uint64_t checkpoint, const caf::actor& collector);
+  void mark(std::uint64_t checkpoint, const caf::actor& collector) {
+    for (const caf::actor& shard : shards_)
+      send(shard, checkpoint_marker{checkpoint, of_.worker, of_.incarnation, step_, collector});
+  }
   /// Writes or reads which gradient was the last, and which shards have answered it.
   void keep(archive& a);
   /// Whether that shard had answered when what was read was kept. Its next answer is the same again.
@@ -210,14 +206,16 @@ private:
 /// knows the weights that it met on every shard, it computes the batch once more at these, and notes the
 /// cosine of the two gradients. A switch of policy may come in between: whether the answers or the pause come
 /// first makes no difference, so a replay compares what its run compared.
-/// Threads those of the device actor that owns it.
 class shard_exchange : public exchange {
 public:
   /// `sample_gap` 0: no gradient is sampled.
   shard_exchange(const worker_context& of, shard_lines& lines, std::uint64_t sample_gap)
-      : of_(of), lines_(lines), sample_gap_(sample_gap), comparison_(lines.count()) {}
+      : exchange(of, lines), sample_gap_(sample_gap), comparison_(lines.count()) {}
 
-  void receive(const shard_weights& x) override;
+  void receive(const shard_weights& x) override {
+    exchange::receive(x);
+    receive_late(x);
+  }
   bool only_pushes() const override { return true; }
   void deliver(computed_gradient g) override;
   void receive_late(const shard_weights& x) override {
@@ -227,25 +225,19 @@ public:
   void take_repeat(const gradient& fresh) override;
 
 private:
-  worker_context of_;
-  shard_lines& lines_;
   std::uint64_t sample_gap_;
   gradient_comparison comparison_;
 };
 
 /// Takes local steps, and pushes the difference that several of them have made as if that were a gradient.
-///
-/// Threads  those of the device actor that owns it.
 class local_exchange : public exchange {
 public:
   /// The exchange owns `local`.
   local_exchange(const worker_context& of, shard_lines& lines, std::shared_ptr<local_steps> local)
-      : of_(of), lines_(lines), local_(std::move(local)) {}
+      : exchange(of, lines), local_(std::move(local)) {}
 
   void receive(const shard_weights& x) override;
-  void go_on() override {
-    update_by_rule(local_->rule(), [this] { local_->go_on(); });
-  }
+  void go_on() override;
   void bind() override { of_.runner.use_weights(0, local_->weights()); }
   void deliver(computed_gradient g) override;
   bool flush() override;
@@ -254,8 +246,6 @@ public:
   void keep(archive& a) override { a.field("local_steps", *local_); }
 
 private:
-  worker_context of_;
-  shard_lines& lines_;
   std::shared_ptr<local_steps> local_;
   instant spent_{0};             ///< on the steps since the last push
   std::size_t last_samples_ = 0; ///< of the last step
@@ -271,29 +261,23 @@ private:
 ///     deliver() --> summing --gradients_summed--> take_sum(): pushed
 ///
 /// Errors   deliver(): std::runtime_error for a gradient that lacks some weights, or has tables.
-/// Threads  those of the device actor that owns it.
 class summed_exchange final : public exchange {
 public:
   summed_exchange(const worker_context& of, shard_lines& lines, std::shared_ptr<net::all_reduce> sums)
-      : of_(of), lines_(lines), sums_(std::move(sums)) {}
+      : exchange(of, lines), sums_(std::move(sums)) {}
 
-  void receive(const shard_weights& x) override;
   void deliver(computed_gradient g) override;
   bool is_summing() const override { return summing_.has_value(); }
   void take_sum(const gradients_summed& x) override;
   void leave() override { sums_.reset(); }
 
 private:
-  worker_context of_;
-  shard_lines& lines_;
   std::shared_ptr<net::all_reduce> sums_;
   std::optional<computed_gradient> summing_; ///< the sum of it is under way
 };
 
 /// Reads the weights in a block that all workers share, and writes each gradient straight into it (hogwild).
 /// Shards, if the run has any, only tell when the worker may begin.
-///
-/// Threads  those of the device actor that owns it.
 class block_exchange : public exchange {
 public:
   /// `shard_begins`: where each shard begins in the block, in floats. The exchange owns `writer`.
@@ -304,12 +288,13 @@ public:
   void bind() override;
   void deliver(computed_gradient g) override;
   /// Tells the tracker of the gaps that it has not heard of.
-  bool flush() override;
+  bool flush() override {
+    notices_.flush();
+    return false;
+  }
   void keep(archive& a) override { writer_->keep(a); }
 
 private:
-  worker_context of_;
-  shard_lines& lines_;
   std::shared_ptr<hogwild_writer> writer_;
   std::vector<std::size_t> shard_begins_;
   gap_notices notices_;

@@ -59,16 +59,6 @@ std::shared_ptr<gradient> spanning_replica::make_gradient() const {
   return made;
 }
 
-void spanning_replica::use_weights(std::uint32_t shard, const snapshot& values) {
-  if (!values || values.owner()->is_on_host()) return step_runner::use_weights(shard, values);
-  weights_[shard] = {nullptr, nullptr, values};
-}
-
-void spanning_replica::use_host_weights(std::uint32_t shard, const float* values,
-                                        std::shared_ptr<const void> owner) {
-  weights_[shard] = {values, std::move(owner)};
-}
-
 step_state spanning_replica::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
   require_step(inputs.get(), out.get());
   auto work = std::make_shared<step_work>();

@@ -42,8 +42,14 @@ public:
 
   std::shared_ptr<gradient> make_gradient() const override;
   void on_end(std::function<void()> notice) override { ended_ = std::move(notice); }
-  void use_weights(std::uint32_t shard, const snapshot& values) override;
-  void use_host_weights(std::uint32_t shard, const float* values, std::shared_ptr<const void> owner) override;
+  void use_weights(std::uint32_t shard, const snapshot& values) override {
+    if (!values || values.owner()->is_on_host()) return step_runner::use_weights(shard, values);
+    weights_[shard] = {nullptr, nullptr, values};
+  }
+  void use_host_weights(std::uint32_t shard, const float* values,
+                        std::shared_ptr<const void> owner) override {
+    weights_[shard] = {values, std::move(owner)};
+  }
   step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
   float end_step() override;
   /// The stages stop and release what they hold, so no step is under way.
@@ -59,10 +65,9 @@ private:
 
   caf::event_based_actor* self_ = nullptr;
   options options_;
-  std::vector<weight_view> weights_; ///< by shard
-  bool all_near_, any_near_;         ///< shards that are on the GPU of all stages
-  std::unique_ptr<cuda::copy_stream>
-      beside_; ///< fills gradients on that GPU with zeros; null if none is near
+  std::vector<weight_view> weights_;          ///< by shard
+  bool all_near_, any_near_;                  ///< shards that are on the GPU of all stages
+  std::unique_ptr<cuda::copy_stream> beside_; ///< fills gradients there with zeros; null if none is near
   object_pool<batch> parts_;
   object_pool<row_memory> rows_;
   std::uint64_t step_ = 0;

@@ -54,12 +54,6 @@ caf::behavior stage_actor::make_behavior() {
   };
 }
 
-/// No actor waits for a GPU, so one whose queue is at work ends later.
-void stage_actor::quit_when_idle() {
-  schedule_.reset();
-  queued_.when_done([this](const std::exception_ptr&) { self_->quit(); });
-}
-
 /// Computes by a later message, because the present message holds the weights while it is being handled.
 void stage_actor::start(const compute_step& x) {
   worker_ = sender();
@@ -144,8 +138,7 @@ void stage_actor::compute_next() {
 }
 
 void stage_actor::continue_later() {
-  if (std::exchange(continuing_, true)) return;
-  send(myself(), go_on{});
+  if (!std::exchange(continuing_, true)) send(myself(), go_on{});
 }
 
 void stage_actor::run(const stage_schedule::turn& t) {
@@ -189,12 +182,6 @@ void stage_actor::run_on_gpu(const stage_schedule::turn& t, std::span<const valu
   const auto& readers = code.parts()[t.part].readers;
   options_.gpu->hand_on(made, !std::ranges::all_of(readers, [&](device d) { return is_beside(d); }));
   turns_.push_back(t);
-}
-
-/// Whether kernels of that device reach the memory of this one.
-bool stage_actor::is_beside(device reader) const {
-  const device own = options_.devices[options_.place];
-  return own.kind == reader.kind && (own.kind == device_kind::cpu || own.index == reader.index);
 }
 
 /// Calls `then` when the queue has done what is queued, unless the step has failed meanwhile.

@@ -63,7 +63,11 @@ private:
   };
   using arrival_key = std::pair<std::size_t, std::size_t>; // micro-batch, segment
 
-  void quit_when_idle();
+  /// No actor waits for a GPU, so one whose queue is at work ends later.
+  void quit_when_idle() {
+    schedule_.reset();
+    queued_.when_done([this](const std::exception_ptr&) { self_->quit(); });
+  }
   void start(const compute_step& x);
   void own_addend(const stage_program& code);
   void take(const values_computed& x);
@@ -72,7 +76,11 @@ private:
   void pass_on(const stage_schedule::turn& t, const std::shared_ptr<value_set>& made);
   void let_go(const stage_schedule::turn& t);
   device_queue& at() { return options_.gpu ? static_cast<device_queue&>(*options_.gpu->at()) : on_host_; }
-  bool is_beside(device reader) const;
+  /// Whether kernels of that device reach the memory of this one.
+  bool is_beside(device reader) const {
+    const device own = options_.devices[options_.place];
+    return own.kind == reader.kind && (own.kind == device_kind::cpu || own.index == reader.index);
+  }
   void begin_on_gpu();
   void run_on_gpu(const stage_schedule::turn& t, std::span<const value_set* const> read, value_set& made);
   void end_on_gpu();

@@ -1,4 +1,4 @@
-#include <mailgrad/actors/remote/member_handlers.hpp>
+#include <mailgrad/actors/remote/worker_server.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/remote/worker_host.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
