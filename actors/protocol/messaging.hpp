@@ -275,7 +275,8 @@ auto on(caf::event_based_actor* self, F f) {
   return on(self, std::move(f), &F::operator());
 }
 
-/// The state of an actor, or a part of one: what it sends, watches and handles is the actor's.
+/// The state of an actor, or a part of one: what it sends, watches and handles is the actor's, and nobody
+/// else calls it.
 class actor_part {
 public:
   explicit actor_part(caf::event_based_actor* self) : self_(self) {}

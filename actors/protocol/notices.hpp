@@ -10,8 +10,6 @@ namespace mailgrad {
 /// Collects what an actor must tell the recorder. It sends many entries at a time, because a message for each
 /// update would cost more than the update. It also sends each second, so that little is missing from the
 /// recording of a killed run with slow steps.
-///
-/// Threads those of its actor.
 class order_log : messaging::actor_part {
 public:
   order_log(caf::event_based_actor* self, caf::actor recorder, shard_index shard = {})
@@ -60,8 +58,6 @@ private:
 };
 
 /// Tells the tracker how stale gradients were: one message for many gradients.
-///
-/// Threads  those of the actor that owns it.
 class gap_notices : messaging::actor_part {
 public:
   /// A message is sent after this many gradients at the latest.
@@ -101,8 +97,6 @@ private:
 /// Tells the tracker now and then what a worker has done, and the coordinator as well, which has nothing else
 /// of a worker that is lost. The first step whose loss is known is told at once, as the loss to measure
 /// others by.
-///
-/// Threads  those of the device actor that owns it.
 class progress_notices : messaging::actor_part {
 public:
   progress_notices(caf::event_based_actor* self, caf::actor tracker, caf::actor coordinator, rank worker,
@@ -141,7 +135,6 @@ private:
 /// Guarantees  a piece is under way only when the coordinator has answered the one before, so at most one
 ///             lies in front of a gradient, also on a slow network. What has not been told stays in the
 ///             track, which has its own bound.
-/// Threads     those of the actor that owns it.
 class trace_teller {
 public:
   struct options {

@@ -14,8 +14,6 @@ namespace mailgrad {
 ///
 ///     when_done() --nothing is queued--> then()
 ///       \ on a GPU --event passed, weights_copied--> serve() --> then()
-///
-/// Threads one caller at a time.
 class queue_waits : messaging::actor_part {
 public:
   /// Called once. The argument is null if the work is done, else why it never will be: a device_error.

@@ -18,7 +18,6 @@ inline std::chrono::milliseconds kept_for(const net::timing& times) {
 /// Strangers who knock without end would else fill the log.
 ///
 /// Units   moments are those of one clock.
-/// Threads one caller at a time.
 class refusal_news {
 public:
   static constexpr std::uint64_t most_a_minute = 3;
@@ -55,7 +54,6 @@ void serve_exchange(const std::shared_ptr<channel>& by, const exchange_terms& te
 
 /// What is waited for between this process and the one at the other end of `by`: credit, a turn in a sum, and
 /// room for its gradients, of which it sends so many in a step. `where` says who lacks room: "the server".
-/// Threads any.
 std::vector<wait_reason> waits_at_admission(std::uint64_t session, const channel& by, const net::member& who,
                                             const admission_bounds& bounds, std::size_t gradients_a_step,
                                             const std::string& where);

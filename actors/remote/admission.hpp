@@ -32,12 +32,10 @@ namespace mailgrad::remote {
 /// With shards of W bytes in all, gradients have W + 16 MiB, and both kinds together 2 W + 24 MiB. So one
 /// gradient can always arrive while the weights of one version leave.
 ///
-/// A worker whose weights are overtaken by many others on their way reads slowly. What leaves to such workers
-/// has half of the room for both kinds, and the others have the rest: while more would leave, further
-/// gradients of slow readers wait for each other. Weights that others take as well count for these. Readers
-/// that become slow while weights are under way to them may fill the room of the others, who then have half
-/// as much again. The weights with which workers join wait for nothing and count beside all that. Nobody
-/// knows of a worker how it reads before its first weights have left, so it counts as slow until then.
+/// A worker whose weights are overtaken by many others reads slowly, and so does one to which none has left
+/// yet. What leaves to slow readers alone has half of the room for both kinds: while more would leave, their
+/// further gradients wait for each other. Readers that become slow meanwhile may fill the room of the others,
+/// who then have half as much again. The weights with which workers join wait for nothing and count beside.
 /// Guarantees  has_room() comes true again as soon as shards have read what came and workers have taken what
 ///             left. It waits for no gradient that a policy keeps, such as those of a barrier.
 /// Units       bytes.
@@ -92,7 +90,7 @@ private:
   struct reader {
     std::size_t under_way = 0; ///< answers that leave to it
     std::uint64_t since = 0;   ///< how many had left to all when the oldest of these began
-    bool is_slow = true;       ///< the last that left was overtaken by many, or none has left yet
+    bool is_slow = true;
   };
 
   bool fits() const noexcept {
@@ -147,9 +145,8 @@ std::shared_ptr<transit> transit_by(const std::string& address, const parameter_
 ///
 /// Guarantees  nobody waits for ever: whom the shard that is behind awaits first has credit in any case. So
 ///             gradients of at most `most` workers are under way or kept, and beside them those of who comes
-///             late with a low rank, and of the first of a sum. For the first sum after a time without turns
-///             everybody has credit already. Where a worker was lost between two shards and has come again,
-///             one shard may have to keep what another adds up.
+///             late with a low rank, of the first of a sum, and of all for the first sum after a time without
+///             turns.
 /// Threads     any. Credit is given without a lock. A shard says whom it awaits now before it lets go of what
 ///             it has added up.
 class gradient_credit final : public net::admission {
@@ -162,10 +159,9 @@ public:
 
   /// A session of a worker, which has no credit yet.
   void add(std::uint64_t session, rank worker, giving give);
-  /// It has ended.
   void remove(std::uint64_t session);
 
-  /// The session has begun to send a gradient to a shard. It counts as kept as long as the units are held.
+  /// It has begun to send a gradient to a shard, which counts as kept as long as the units are held.
   units arriving(std::uint64_t session, std::uint32_t shard);
   /// That gradient is handed on. True: its credit is given back at once.
   bool gives_back(std::uint64_t session);
@@ -225,18 +221,15 @@ private:
 
 /// For a process that holds these shards, listens there and has slots for so many workers of so many devices.
 /// There is room for two gradients, or for as many as go into W + 16 MiB. Null where one of each worker finds
-/// room beside the sum, so that nobody need wait; for models with tables and for workers of several devices,
-/// whose gradients are added up when all have come; and for an address by which processes share memory:
-/// gradients wait in that of their workers.
+/// room beside the sum; for models with tables and workers of several devices, whose gradients are added up
+/// when all have come; and where processes share memory, since gradients wait in that of their workers.
 std::shared_ptr<gradient_credit> credit_by(const std::string& address, const parameter_layout& layout,
                                            const std::vector<std::uint32_t>& shards, std::uint32_t slots,
                                            std::uint32_t devices);
 
 /// Buffers for the gradients that arrive at shards of this process. All workers share them, so that they grow
-/// with the gradients that are there at once and not with the workers: most of these compute.
-///
-/// A gradient has room for all weights, but only the part of one shard arrives in it. Memory that nobody
-/// writes to is not taken from the machine, so nothing sets it to zero.
+/// with the gradients that are there at once. A gradient has room for all weights, but only the part of one
+/// shard arrives in it; nothing sets the rest to zero, so it is not taken from the machine.
 /// Threads that of the network. Who holds a gradient may let it go on any.
 class gradient_buffers {
 public:
@@ -245,7 +238,6 @@ public:
       by_shard_.emplace_back([layout] { return make_gradient(*layout, block::for_overwrite); });
   }
 
-  /// The number of shards.
   std::size_t shards() const noexcept { return by_shard_.size(); }
   std::shared_ptr<gradient> take(std::size_t shard) { return by_shard_[shard].take(); }
   /// How many gradients there is room for.

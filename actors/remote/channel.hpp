@@ -75,6 +75,11 @@ public:
   /// Sends a message. Never waits. `receipt` goes when it has credit.
   void post(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m,
             std::shared_ptr<const void> receipt = nullptr);
+  /// To the host of the other process, from nobody.
+  template <class Message>
+  void tell_host(Message m) {
+    post({duty::host}, {}, kind_of<Message>(), caf::make_message(std::move(m)));
+  }
   /// A message that was handed out has been read. On any thread, and without a lock, as allow(). Most credit
   /// goes back with the next message. Without one it goes when a part of the window has been read; what is
   /// left of the window then is no reason to wait.
@@ -82,7 +87,7 @@ public:
     if (!(had_body ? bodies_read_ : messages_read_).is_due() || is_over_) return;
     on_network([this](auto&, auto) { give_back_credit(); });
   }
-  /// That messages wait here for credit, and what the other process waits for by its last heartbeat.
+  /// Both below.
   std::vector<wait_reason> waits() const;
   /// That messages wait here for credit.
   std::optional<wait_reason> own_wait() const {
@@ -107,15 +112,13 @@ public:
   std::optional<held_out> held_gradient(std::size_t gradients_a_step) const;
   /// When the last byte of the other process came, also after the end.
   net::instant last_heard() const { return session_ ? session_->last_heard() : last_heard_; }
-  /// Ends the session. What has not left yet is lost.
+  /// Ends the session; what has not left yet is lost. leave(): of one's own will; fail(): this process cannot
+  /// go on, which is no goodbye; lose(): another connection broke without which it is of no use.
   void end(net::ending why) {
     on_network([why = std::move(why)](net::session& s, net::instant now) { s.end(why, now); });
   }
-  /// The same of one's own will.
   void leave(std::string words) { end({net::end_reason::left, std::move(words)}); }
-  /// The same because this process cannot go on, which is no goodbye.
   void fail(std::string words) { end({net::end_reason::failed, std::move(words)}); }
-  /// The same because another connection broke without which this session is of no use.
   void lose(std::string words) { end({net::end_reason::lost, std::move(words)}); }
   /// Ends what stands above the session, if ended() has not. For an owner whose network calls nothing more.
   void give_up(std::string words) {

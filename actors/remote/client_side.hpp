@@ -30,9 +30,8 @@ public:
 
   /// Lends values that lie in this heap, where both processes see it. Before it connects.
   void lend_from(std::shared_ptr<net::shared_heap> heap) { end_->lend_from(std::move(heap)); }
-  /// What people call the server, where it is not that of the run. Before it connects.
+  // The rest of what is said before it connects.
   void call_server(std::string name) { end_->own().call_server(std::move(name)); }
-  /// Waits for a server that stands still, as long as timing::patience() says. Before it connects.
   void greet_patiently() { end_->own().greet_patiently(); }
   /// The server is known to have listened: if nobody does, connect() fails at once.
   void try_once() { end_->try_once(); }
@@ -49,13 +48,13 @@ public:
   }
   /// The other half. Returns how it ended if the server did not take this process in.
   std::optional<net::ending> wait_until_in();
-  /// What the server said when it took this process in; none before.
+  /// None before it is in.
   std::optional<net::welcome> terms() const {
     const std::lock_guard lock(mutex_);
     return terms_;
   }
 
-  /// How the session has ended; none before.
+  /// None before the session has ended.
   std::optional<net::ending> outcome() const {
     const std::lock_guard lock(mutex_);
     return ended_;
@@ -105,7 +104,6 @@ bool is_of_the_connection(net::end_reason r) noexcept;
 /// worker has the number by now, it takes any that is free.
 ///
 /// Units   moments are those of one clock.
-/// Threads one caller at a time.
 class rejoin_plan {
 public:
   static constexpr std::chrono::milliseconds shortest_pause{50};

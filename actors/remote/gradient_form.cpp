@@ -61,6 +61,96 @@ void decode(const wire_format& f, std::span<const std::byte> from, std::span<flo
   }
 }
 
+/// Weights and those that were met, one behind the other.
+attached joined(const snapshot& values, const snapshot& met) {
+  const auto both = std::make_shared<std::vector<float>>();
+  for (const snapshot& part : {values, met})
+    both->insert(both->end(), part.on_host().begin(), part.on_host().end());
+  return {std::as_bytes(std::span(*both)), both};
+}
+
+bool is_block(net::byte_view bytes) noexcept {
+  return reinterpret_cast<std::uintptr_t>(bytes.data()) % block::alignment == 0;
+}
+
+/// Nobody writes to a snapshot.
+block block_of(const net::borrowed& lent) {
+  return block::in_memory_of(lent.keeps, {const_cast<std::byte*>(lent.bytes.data()), lent.bytes.size()});
+}
+
+snapshot copy_of(std::span<const std::byte> bytes) {
+  block copy = block::for_overwrite(bytes.size());
+  std::memcpy(copy.data(), bytes.data(), bytes.size());
+  return snapshot(std::make_shared<memory>(std::move(copy)));
+}
+
+/// A tensor without its elements.
+struct tensor_form {
+  shape dims{0};
+  dtype type = dtype::float32;
+
+  std::size_t bytes() const { return dims.size() * byte_size(type); }
+  void keep(archive& a) {
+    a.field("shape", dims);
+    a.choice("type", type, dtype::int32);
+  }
+};
+
+/// All tensors of a batch, in a fixed order.
+std::vector<const tensor*> tensors_of(const batch& b) {
+  std::vector<const tensor*> all{&b.features, &b.columns, &b.values, &b.offsets, &b.categories, &b.labels};
+  for (const tensor& input : b.inputs) all.push_back(&input);
+  return all;
+}
+constexpr std::size_t named_tensors = 6;
+
+/// What a batch is besides the elements of its tensors.
+struct batch_fields {
+  std::size_t size = 0, nonzeros = 0;
+  std::uint64_t number = 0, epoch = 0;
+  std::vector<tensor_form> tensors;
+
+  void keep(archive& a) {
+    a.version(1);
+    a.field("size", size);
+    a.field("nonzeros", nonzeros);
+    a.field("number", number);
+    a.field("epoch", epoch);
+    a.field("tensors", tensors);
+  }
+};
+
+/// Takes the tensors from the elements behind each other.
+std::shared_ptr<const batch> batch_of(const batch_fields& fields, std::span<const std::byte> elements) {
+  std::size_t bytes = 0;
+  for (const tensor_form& t : fields.tensors) {
+    if (t.bytes() > elements.size() - bytes)
+      throw archive_error("batch: the elements of a tensor are missing");
+    bytes += t.bytes();
+  }
+  if (bytes != elements.size())
+    throw archive_error(
+        fmt::format("batch: expected {} bytes of elements, found {}", bytes, elements.size()));
+  if (fields.tensors.size() < named_tensors || fields.size == 0)
+    throw archive_error("batch: expected samples and their tensors, found none");
+  auto made = std::make_shared<batch>();
+  made->size = fields.size;
+  made->nonzeros = fields.nonzeros;
+  made->number = fields.number;
+  made->epoch = fields.epoch;
+  made->inputs.resize(fields.tensors.size() - named_tensors);
+  std::vector<tensor*> all{&made->features, &made->columns,    &made->values,
+                           &made->offsets,  &made->categories, &made->labels};
+  for (tensor& input : made->inputs) all.push_back(&input);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const tensor_form& form = fields.tensors[i];
+    *all[i] = tensor::for_overwrite(form.dims, form.type);
+    if (form.bytes() > 0) std::memcpy(all[i]->data(), elements.data(), form.bytes());
+    elements = elements.subspan(form.bytes());
+  }
+  return made;
+}
+
 } // namespace
 
 attached gradient_form::write(const caf::message& m, const actor_address& to, field_inspector& fields) {
@@ -263,33 +353,6 @@ caf::message gradient_form::arrive(const gradient_header& header, std::uint32_t 
       header, {std::move(values), std::move(read), now, std::move(what.room), std::move(what.credit)}});
 }
 
-namespace {
-
-/// Weights and those that were met, one behind the other.
-attached joined(const snapshot& values, const snapshot& met) {
-  const auto both = std::make_shared<std::vector<float>>();
-  for (const snapshot& part : {values, met})
-    both->insert(both->end(), part.on_host().begin(), part.on_host().end());
-  return {std::as_bytes(std::span(*both)), both};
-}
-
-bool is_block(net::byte_view bytes) noexcept {
-  return reinterpret_cast<std::uintptr_t>(bytes.data()) % block::alignment == 0;
-}
-
-/// Nobody writes to a snapshot.
-block block_of(const net::borrowed& lent) {
-  return block::in_memory_of(lent.keeps, {const_cast<std::byte*>(lent.bytes.data()), lent.bytes.size()});
-}
-
-snapshot copy_of(std::span<const std::byte> bytes) {
-  block copy = block::for_overwrite(bytes.size());
-  std::memcpy(copy.data(), bytes.data(), bytes.size());
-  return snapshot(std::make_shared<memory>(std::move(copy)));
-}
-
-} // namespace
-
 weights_form::weights_form(exchange_terms terms) : terms_(std::move(terms)) {
   for (std::size_t s = 0; s < terms_.layout->shard_count(); ++s)
     weights_.emplace_back([bytes = terms_.layout->shard(s).size() * sizeof(float)] {
@@ -349,77 +412,6 @@ arriving weights_form::begin(field_inspector& fields, const actor_address& from,
                 shard_weights{header, {copy_of(place.first(one)), copy_of(place.subspan(one)), now}});
           }};
 }
-
-namespace {
-
-/// A tensor without its elements.
-struct tensor_form {
-  shape dims{0};
-  dtype type = dtype::float32;
-
-  std::size_t bytes() const { return dims.size() * byte_size(type); }
-  void keep(archive& a) {
-    a.field("shape", dims);
-    a.choice("type", type, dtype::int32);
-  }
-};
-
-/// All tensors of a batch, in a fixed order.
-std::vector<const tensor*> tensors_of(const batch& b) {
-  std::vector<const tensor*> all{&b.features, &b.columns, &b.values, &b.offsets, &b.categories, &b.labels};
-  for (const tensor& input : b.inputs) all.push_back(&input);
-  return all;
-}
-constexpr std::size_t named_tensors = 6;
-
-/// What a batch is besides the elements of its tensors.
-struct batch_fields {
-  std::size_t size = 0, nonzeros = 0;
-  std::uint64_t number = 0, epoch = 0;
-  std::vector<tensor_form> tensors;
-
-  void keep(archive& a) {
-    a.version(1);
-    a.field("size", size);
-    a.field("nonzeros", nonzeros);
-    a.field("number", number);
-    a.field("epoch", epoch);
-    a.field("tensors", tensors);
-  }
-};
-
-/// Takes the tensors from the elements behind each other.
-std::shared_ptr<const batch> batch_of(const batch_fields& fields, std::span<const std::byte> elements) {
-  std::size_t bytes = 0;
-  for (const tensor_form& t : fields.tensors) {
-    if (t.bytes() > elements.size() - bytes)
-      throw archive_error("batch: the elements of a tensor are missing");
-    bytes += t.bytes();
-  }
-  if (bytes != elements.size())
-    throw archive_error(
-        fmt::format("batch: expected {} bytes of elements, found {}", bytes, elements.size()));
-  if (fields.tensors.size() < named_tensors || fields.size == 0)
-    throw archive_error("batch: expected samples and their tensors, found none");
-  auto made = std::make_shared<batch>();
-  made->size = fields.size;
-  made->nonzeros = fields.nonzeros;
-  made->number = fields.number;
-  made->epoch = fields.epoch;
-  made->inputs.resize(fields.tensors.size() - named_tensors);
-  std::vector<tensor*> all{&made->features, &made->columns,    &made->values,
-                           &made->offsets,  &made->categories, &made->labels};
-  for (tensor& input : made->inputs) all.push_back(&input);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const tensor_form& form = fields.tensors[i];
-    *all[i] = tensor::for_overwrite(form.dims, form.type);
-    if (form.bytes() > 0) std::memcpy(all[i]->data(), elements.data(), form.bytes());
-    elements = elements.subspan(form.bytes());
-  }
-  return made;
-}
-
-} // namespace
 
 attached batch_form::write(const caf::message& m, const actor_address&, field_inspector& fields) {
   const batch& b = *m.get_as<dealt_batch>(0).values;

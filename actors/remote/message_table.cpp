@@ -234,6 +234,17 @@ const table_entry* find(message_kind number) {
   return nullptr;
 }
 
+void write_address(net::frame_writer& w, const actor_address& a) {
+  w.u8(static_cast<std::uint8_t>(a.what)).u32(a.number);
+}
+
+actor_address read_address(net::frame_reader& r) {
+  const std::uint8_t what = r.u8();
+  if (what > static_cast<std::uint8_t>(last_duty))
+    r.fail(fmt::format("expected a duty from 0 to {}, found {}", static_cast<int>(last_duty), what));
+  return {static_cast<duty>(what), r.u32()};
+}
+
 } // namespace
 
 std::optional<message_kind> kind_of(const caf::message& m) {
@@ -286,21 +297,6 @@ bool answers(message_kind answer, message_kind question) noexcept {
   const table_entry* e = find(answer);
   return e && question != 0 && (e->questions[0] == question || e->questions[1] == question);
 }
-
-namespace {
-
-void write_address(net::frame_writer& w, const actor_address& a) {
-  w.u8(static_cast<std::uint8_t>(a.what)).u32(a.number);
-}
-
-actor_address read_address(net::frame_reader& r) {
-  const std::uint8_t what = r.u8();
-  if (what > static_cast<std::uint8_t>(last_duty))
-    r.fail(fmt::format("expected a duty from 0 to {}, found {}", static_cast<int>(last_duty), what));
-  return {static_cast<duty>(what), r.u32()};
-}
-
-} // namespace
 
 void write_envelope(net::frame_writer& w, const envelope& head) {
   w.u64(head.order);

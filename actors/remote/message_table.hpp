@@ -46,8 +46,6 @@ std::string to_string(const actor_address& a);
 
 /// The handles behind the addresses of a channel: actors of this process, and those that stand in for actors
 /// of the other one.
-///
-/// Threads one caller at a time.
 class address_book {
 public:
   void add(actor_address a, caf::actor handle) { handles_[a] = std::move(handle); }
@@ -163,7 +161,7 @@ message_kind kind_of() {
 /// "push_gradient"; empty for a number that this build does not know.
 std::string_view name_of(message_kind kind) noexcept;
 
-/// Writes the fields of a message whose values do not travel beside them.
+/// Of a message whose values do not travel beside them.
 void write_fields(message_kind kind, const caf::message& m, field_inspector& f);
 
 /// Errors  archive_error: there is no such kind, or the fields make no such message.
@@ -232,7 +230,6 @@ envelope read_envelope(net::frame_reader& r, bool has_body);
 /// bounds of its messages.
 ///
 /// Errors  net::protocol_error, as refuse_message().
-/// Threads one caller at a time.
 class peer_checks {
 public:
   /// An actor of the other process.
@@ -273,9 +270,8 @@ struct announced {
   const net::borrowed* lent = nullptr;
 };
 
-/// Values on their way into this process: where their bytes belong, and the message they then make. The
-/// message is made in the order in which messages were sent, which may be later than when the bytes are
-/// there.
+/// Values on their way into this process: where their bytes belong, and the message they then make, in the
+/// order in which messages were sent.
 struct arriving {
   std::span<std::byte> place; ///< empty if lent values stay where they are; else they are copied to here
   std::function<caf::message()> finish; ///< may throw archive_error

@@ -49,12 +49,11 @@ shard_acceptor::~shard_acceptor() {
 net::session_events& shard_acceptor::let_in(net::session& s, const std::string&) {
   const net::welcome terms = s.terms();
   auto by = std::make_shared<channel>(
-      *options_.network,
-      channel_events{[this, id = terms.session](const net::welcome&) { on_joined(id); },
-                     [this, id = terms.session](const net::ending& why) { on_ended(id, why); }});
+      *options_.network, channel_events{[this](const net::welcome& in) { on_joined(in); },
+                                        [this, terms](const net::ending& why) { on_ended(terms, why); }});
   by->attach(*end_, s);
   options_.admitted->add(terms.session, terms.you, by);
-  return *admitted_.emplace(terms.session, admitted_peer{terms, std::move(by)}).first->second.by;
+  return *admitted_.emplace(terms.session, std::move(by)).first->second;
 }
 
 void shard_acceptor::turned_away(const net::refusal& why, const std::string& from) {
@@ -64,30 +63,29 @@ void shard_acceptor::turned_away(const net::refusal& why, const std::string& fro
     options_.on_event(*line);
 }
 
-void shard_acceptor::on_joined(std::uint64_t session) {
-  const admitted_peer& g = admitted_.at(session);
-  g.by->add({duty::coordinator}, options_.coordinator);
-  for (const auto& [s, shard] : options_.shards) g.by->add({duty::shard, s}, shard);
+void shard_acceptor::on_joined(const net::welcome& terms) {
+  const std::shared_ptr<channel>& by = admitted_.at(terms.session);
+  by->add({duty::coordinator}, options_.coordinator);
+  for (const auto& [s, shard] : options_.shards) by->add({duty::shard, s}, shard);
   exchange_terms exchange{
-      options_.run, {g.terms.you.number}, {g.terms.incarnation - 1}, options_.layout, options_.time};
+      options_.run, {terms.you.number}, {terms.incarnation - 1}, options_.layout, options_.time};
   exchange.wire = options_.wire;
   exchange.bounds = options_.bounds;
-  exchange.session = session;
+  exchange.session = terms.session;
   exchange.devices = options_.devices;
-  serve_exchange(g.by, exchange, system_);
+  serve_exchange(by, exchange, system_);
 }
 
 /// The shards hear of it from the coordinator, which passes it on to each of them when it knows what became
 /// of the worker. If they went on before, the others could train all that is theirs, and leave, before
 /// anybody knows that there is more to train. The coordinator is also told of a worker that says goodbye: its
 /// last message to a shard may not have been sent.
-void shard_acceptor::on_ended(std::uint64_t session, const net::ending& why) {
-  const admitted_peer gone = std::move(admitted_.at(session));
-  admitted_.erase(session);
-  options_.admitted->remove(session);
-  options_.bounds.end(session);
-  const rank worker{gone.terms.you.number};
-  const incarnation_number incarnation{gone.terms.incarnation - 1};
+void shard_acceptor::on_ended(const net::welcome& terms, const net::ending& why) {
+  const auto gone = admitted_.extract(terms.session); // which lives until here ends
+  options_.admitted->remove(terms.session);
+  options_.bounds.end(terms.session);
+  const rank worker{terms.you.number};
+  const incarnation_number incarnation{terms.incarnation - 1};
   if (why.reason != net::end_reason::left)
     send_anonymously(options_.coordinator, worker_lost{worker, why.words, incarnation});
   for (const auto& [s, shard] : options_.shards)
@@ -119,35 +117,33 @@ void shard_host::begin(const terms_given& x) {
   std::vector<shard_terms> terms = read_shard_terms(x.terms, options_.holds.plugins);
   require_parameter_actor(terms.front().parameter_actor);
   shard_acceptor_options acceptor;
-  acceptor.network = options_.holds.network;
-  acceptor.listen = options_.holds.listen;
-  acceptor.on_event = options_.holds.on_event;
+  const parameter_host_options& o = options_.holds;
+  acceptor.network = o.network;
+  acceptor.listen = o.listen;
+  acceptor.on_event = o.on_event;
   acceptor.times = options_.times();
   acceptor.run = terms.front().run;
   acceptor.slots = terms.front().slots;
   acceptor.devices = terms.front().devices;
   acceptor.wire = parse_wire_format(terms.front().wire);
   acceptor.layout = terms.front().layout;
-  acceptor.time = options_.holds.time;
+  acceptor.time = o.time;
   acceptor.coordinator = options_.by->add_far(self_->system(), {duty::coordinator});
   options_.by->add_far(self_->system(), {duty::evaluator});
-  acceptor.heap = net::heap_for(options_.holds.listen, kept_for(acceptor.times));
+  acceptor.heap = net::heap_for(o.listen, kept_for(acceptor.times));
   acceptor.bounds.buffers = std::make_shared<gradient_buffers>(acceptor.layout);
-  if (!options_.holds.parameter_actor) { // one of another author may keep the messages themselves
-    std::vector<std::uint32_t> held;
-    for (const shard_terms& t : terms) held.push_back(t.shard.value);
-    acceptor.bounds.on_way = transit_by(options_.holds.listen, *acceptor.layout, held);
-    acceptor.bounds.credit =
-        credit_by(options_.holds.listen, *acceptor.layout, held, acceptor.slots, acceptor.devices);
+  std::vector<std::uint32_t> mine;
+  for (const shard_terms& t : terms) mine.push_back(t.shard.value);
+  if (!o.parameter_actor) { // one of another author may keep the messages themselves
+    acceptor.bounds.on_way = transit_by(o.listen, *acceptor.layout, mine);
+    acceptor.bounds.credit = credit_by(o.listen, *acceptor.layout, mine, acceptor.slots, acceptor.devices);
   }
   spawn_shards(std::move(terms), net::blocks_of(acceptor.heap), acceptor);
   acceptor.shards = shards_;
   acceptor_ = std::make_unique<shard_acceptor>(std::move(acceptor), self_->system());
-  std::vector<std::uint32_t> mine;
-  for (const auto& [s, shard] : shards_) mine.push_back(s);
-  if (options_.holds.on_begin) options_.holds.on_begin(mine, acceptor_->address());
-  options_.by->post({duty::host}, {}, kind_of<shards_ready>(),
-                    caf::make_message(shards_ready{acceptor_->address()}));
+  std::ranges::sort(mine);
+  if (o.on_begin) o.on_begin(mine, acceptor_->address());
+  options_.by->tell_host(shards_ready{acceptor_->address()});
 }
 
 void shard_host::require_parameter_actor(const std::string& wanted) const {
@@ -211,17 +207,12 @@ public:
   implementation(const std::string& address, parameter_host_options options)
       : home_({{device_kind::cpu, 0}}),
         client_(options.network ? options.network : net::usual_network(address), {.part = net::role::shard},
-                {[this](const net::welcome& terms) {
-                   const std::lock_guard lock(mutex_);
-                   times_ = terms.times;
-                 },
-                 [this](const net::ending&) { end(); }}) {
+                {{}, [this](const net::ending&) { end(); }}) {
     options.network = client_.network();
     {
       const std::lock_guard lock(mutex_);
       host_ = spawn<shard_host>(home_.system(), shard_host_options{client_.way(), std::move(options), [this] {
-                                                                     const std::lock_guard held(mutex_);
-                                                                     return times_;
+                                                                     return client_.terms()->times;
                                                                    }});
     }
     client_.way()->add({duty::host}, host_);
@@ -257,8 +248,7 @@ private:
     home_.wait();
   }
 
-  std::mutex mutex_; ///< guards the two members below
-  net::timing times_{};
+  std::mutex mutex_; ///< guards the member below
   caf::actor host_;
 
   run_home home_;

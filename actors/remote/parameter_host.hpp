@@ -47,21 +47,16 @@ public:
   const std::string& address() const noexcept { return address_; }
 
 private:
-  struct admitted_peer {
-    net::welcome terms;
-    std::shared_ptr<channel> by;
-  };
-
   net::session_events& let_in(net::session& s, const std::string& from) override;
   void turned_away(const net::refusal& why, const std::string& from) override;
-  void on_joined(std::uint64_t session);
-  void on_ended(std::uint64_t session, const net::ending& why);
+  void on_joined(const net::welcome& terms);
+  void on_ended(const net::welcome& terms, const net::ending& why);
 
   shard_acceptor_options options_;
   caf::actor_system& system_;
   std::string address_;
-  std::map<std::uint64_t, admitted_peer> admitted_; ///< by session; of the network's thread
-  refusal_news refused_;                            ///< of the network's thread
+  std::map<std::uint64_t, std::shared_ptr<channel>> admitted_; ///< by session; of the network's thread
+  refusal_news refused_;                                       ///< of the network's thread
   std::unique_ptr<net::server_end> end_;
 };
 

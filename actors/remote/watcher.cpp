@@ -65,8 +65,7 @@ public:
     answer_.reset();
     const std::uint64_t number = ++asked_;
     lock.unlock();
-    client_.way()->post({duty::host}, {}, kind_of<run_asked>(),
-                        caf::make_message(run_asked{number, what, argument}));
+    client_.way()->tell_host(run_asked{number, what, argument});
     lock.lock();
     changed_.wait_for(lock, span, [&] { return over_ || (answer_ && answer_->number == number); });
     const bool answered = answer_ && answer_->number == number;

@@ -62,8 +62,7 @@ caf::behavior worker_host::make_behavior() {
       on([this](const worker_lost& x) {
         if (x.why.empty() && cut_off_ && !early_) return; // on_unreachable() tells which end it is
         if (x.why.empty())
-          options_.by->post({duty::host}, {}, kind_of<worker_leaves>(),
-                            caf::make_message(worker_leaves{early_}));
+          options_.by->tell_host(worker_leaves{early_});
         else
           options_.by->fail("its worker failed: " + x.why);
         self_->quit();

@@ -79,6 +79,16 @@ data_terms data_of(const run_plan& plan, const net::features& says) {
           plan.data->source};
 }
 
+/// Those who had come hear of it.
+[[noreturn]] void fail_before_begin(run_verdict& verdict, const std::string& why) {
+  verdict.fail(why);
+  throw std::runtime_error(why);
+}
+
+double seconds_between(net::instant before, net::instant now) {
+  return std::chrono::duration<double>(now - before).count();
+}
+
 } // namespace
 
 worker_server::worker_server(serve_options options, const run_plan& plan, caf::actor_system& system,
@@ -364,16 +374,6 @@ void worker_server::end(const std::string& words, const std::string& to_workers)
   if (const std::string line = refused_.rest(); !line.empty()) tell_trouble(line);
 }
 
-namespace {
-
-/// Those who had come hear of it.
-[[noreturn]] void fail_before_begin(run_verdict& verdict, const std::string& why) {
-  verdict.fail(why);
-  throw std::runtime_error(why);
-}
-
-} // namespace
-
 std::vector<caf::actor> worker_server::place_shards(shard_duties with) {
   with.wire = to_string(wire_);
   std::vector<caf::actor> shards;
@@ -502,92 +502,6 @@ void worker_server::greet_worker(admitted_peer& g, bool late) {
       system_, g.by, [this, terms] { return write_terms(plan_, terms); }, peers.coordinator, verdict_);
   by.add({duty::host}, g.host);
 }
-
-worker_handler::worker_handler(caf::event_based_actor* self, std::shared_ptr<channel> by,
-                               std::function<std::string()> write_terms, caf::actor coordinator,
-                               std::shared_ptr<const run_verdict> verdict)
-    : actor_part(self), by_(std::move(by)), write_terms_(std::move(write_terms)),
-      coordinator_(std::move(coordinator)), verdict_(std::move(verdict)) {}
-
-caf::behavior worker_handler::make_behavior() {
-  messaging::ignore_others(self_);
-  tell_terms();
-  return {
-      on([this](const worker_leaves& x) { let_go(x); }),
-      on([this](const go_on&) {
-        by_->end(verdict_->end_of_work(std::string(work_is_done)));
-        self_->quit();
-      }),
-      on([this](const give_up&) { self_->quit(); }),
-  };
-}
-
-/// A worker whose step has failed leaves at once, and the coordinator may not have read yet that it has.
-void worker_handler::let_go(const worker_leaves& x) {
-  if (x.early) {
-    by_->leave("its owner ended it before the end of the run");
-    return self_->quit();
-  }
-  watch(coordinator_, go_on{}); // it may have ended, and with it the run
-  send(coordinator_, verdict_asked{});
-}
-
-/// Nobody watches this actor, so the worker is told why it gets no terms.
-void worker_handler::tell_terms() const {
-  try {
-    by_->post({duty::host}, {}, kind_of<terms_given>(), caf::make_message(terms_given{write_terms_()}));
-  } catch (const std::exception& e) {
-    by_->fail(e.what());
-  }
-}
-
-shard_handler::shard_handler(caf::event_based_actor* self, std::shared_ptr<channel> by, std::string terms,
-                             std::function<void(const std::string&)> ready)
-    : actor_part(self), by_(std::move(by)), terms_(std::move(terms)), ready_(std::move(ready)) {}
-
-caf::behavior shard_handler::make_behavior() {
-  messaging::ignore_others(self_);
-  by_->post({duty::host}, {}, kind_of<terms_given>(),
-            caf::make_message(terms_given{std::exchange(terms_, {})}));
-  return {
-      on([this](const shards_ready& x) {
-        if (x.address.empty()) return by_->fail("expected an address of its shards, found none");
-        if (ready_) std::exchange(ready_, nullptr)(x.address);
-      }),
-      on([this](const give_up&) { self_->quit(); }),
-  };
-}
-
-caf::behavior watcher_handler::make_behavior() {
-  messaging::ignore_others(self_);
-  return {
-      on([this](const run_asked& x) { answer(x); }),
-      on([this](const give_up&) { self_->quit(); }),
-  };
-}
-
-void watcher_handler::answer(const run_asked& x) const {
-  run_answered told{x.number, false, {}};
-  std::function<void()> then;
-  try {
-    run_answer found = answers_(x.what, x.argument);
-    told.text = std::move(found.text);
-    then = std::move(found.then);
-  } catch (const std::invalid_argument& e) {
-    told.refused = true;
-    told.text = e.what();
-  }
-  by_->post({duty::host}, {}, kind_of<run_answered>(), caf::make_message(std::move(told)));
-  if (then) then();
-}
-
-namespace {
-
-double seconds_between(net::instant before, net::instant now) {
-  return std::chrono::duration<double>(now - before).count();
-}
-
-} // namespace
 
 run_member::state state_after(const net::ending& why) {
   if (!is_in_order(why.reason)) return run_member::state::lost;

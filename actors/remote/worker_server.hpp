@@ -59,12 +59,40 @@ public:
   /// knows the verdict.
   worker_handler(caf::event_based_actor* self, std::shared_ptr<channel> by,
                  std::function<std::string()> write_terms, caf::actor coordinator,
-                 std::shared_ptr<const run_verdict> verdict);
-  caf::behavior make_behavior();
+                 std::shared_ptr<const run_verdict> verdict)
+      : actor_part(self), by_(std::move(by)), write_terms_(std::move(write_terms)),
+        coordinator_(std::move(coordinator)), verdict_(std::move(verdict)) {}
+  caf::behavior make_behavior() {
+    messaging::ignore_others(self_);
+    tell_terms();
+    return {
+        on([this](const worker_leaves& x) { let_go(x); }),
+        on([this](const go_on&) {
+          by_->end(verdict_->end_of_work(std::string(work_is_done)));
+          self_->quit();
+        }),
+        on([this](const give_up&) { self_->quit(); }),
+    };
+  }
 
 private:
-  void tell_terms() const;
-  void let_go(const worker_leaves& x);
+  /// Nobody watches this actor, so the worker is told why it gets no terms.
+  void tell_terms() const {
+    try {
+      by_->tell_host(terms_given{write_terms_()});
+    } catch (const std::exception& e) {
+      by_->fail(e.what());
+    }
+  }
+  /// A worker whose step has failed leaves at once, and the coordinator may not have read yet that it has.
+  void let_go(const worker_leaves& x) {
+    if (x.early) {
+      by_->leave("its owner ended it before the end of the run");
+      return self_->quit();
+    }
+    watch(coordinator_, go_on{}); // it may have ended, and with it the run
+    send(coordinator_, verdict_asked{});
+  }
 
   std::shared_ptr<channel> by_;
   std::function<std::string()> write_terms_;
@@ -79,8 +107,19 @@ public:
 
   /// `ready` is called once, with the address.
   shard_handler(caf::event_based_actor* self, std::shared_ptr<channel> by, std::string terms,
-                std::function<void(const std::string& address)> ready);
-  caf::behavior make_behavior();
+                std::function<void(const std::string& address)> ready)
+      : actor_part(self), by_(std::move(by)), terms_(std::move(terms)), ready_(std::move(ready)) {}
+  caf::behavior make_behavior() {
+    messaging::ignore_others(self_);
+    by_->tell_host(terms_given{std::exchange(terms_, {})});
+    return {
+        on([this](const shards_ready& x) {
+          if (x.address.empty()) return by_->fail("expected an address of its shards, found none");
+          if (ready_) std::exchange(ready_, nullptr)(x.address);
+        }),
+        on([this](const give_up&) { self_->quit(); }),
+    };
+  }
 
 private:
   std::shared_ptr<channel> by_;
@@ -95,10 +134,29 @@ public:
 
   watcher_handler(caf::event_based_actor* self, std::shared_ptr<channel> by, run_answers answers)
       : actor_part(self), by_(std::move(by)), answers_(std::move(answers)) {}
-  caf::behavior make_behavior();
+  caf::behavior make_behavior() {
+    messaging::ignore_others(self_);
+    return {
+        on([this](const run_asked& x) { answer(x); }),
+        on([this](const give_up&) { self_->quit(); }),
+    };
+  }
 
 private:
-  void answer(const run_asked& x) const;
+  void answer(const run_asked& x) const {
+    run_answered told{x.number, false, {}};
+    std::function<void()> then;
+    try {
+      run_answer found = answers_(x.what, x.argument);
+      told.text = std::move(found.text);
+      then = std::move(found.then);
+    } catch (const std::invalid_argument& e) {
+      told.refused = true;
+      told.text = e.what();
+    }
+    by_->tell_host(std::move(told));
+    if (then) then();
+  }
 
   std::shared_ptr<channel> by_;
   run_answers answers_;
@@ -111,7 +169,6 @@ run_member::state state_after(const net::ending& why);
 /// incarnation, and how often one before it was lost. It has at most one entry for each slot.
 ///
 /// Units   moments are those of the network's clock.
-/// Threads one caller at a time.
 class member_list {
 public:
   void joined(const net::welcome& terms, const std::string& from, std::vector<std::string> devices,

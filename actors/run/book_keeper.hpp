@@ -14,7 +14,6 @@ namespace mailgrad {
 ///
 /// Guarantees  at most one question is under way to each actor, however often the owner asks, so no mailbox
 ///             grows while a step takes long. An actor that has ended is not waited for.
-/// Threads     those of the coordinator that owns it.
 class book_keeper : messaging::actor_part {
 public:
   /// Called with the number of a request and the books so far. Must not block.

@@ -42,7 +42,6 @@ enum class run_phase : std::uint8_t {
 /// If a worker trains on behind it, there is one more when no worker is left.
 /// Under hogwild it holds the workers while it collects: it copies the block when all of them stand still, or
 /// the shards do, and then lets them go on.
-/// Threads  those of the coordinator that owns it.
 class checkpointer : messaging::actor_part {
 public:
   using schedule_now = std::function<kept_schedule()>;

@@ -22,8 +22,6 @@ inline constexpr const char* samples_at_markers = "samples at marks";
 /// not trained. These, and all that it was dealt after its marker, are to be dealt again when the run is
 /// resumed. What a lost worker had not trained is dealt again while the run goes on, and no checkpoint is
 /// whole before it is known how much that is.
-///
-/// Threads  those of the feeder that owns it.
 class feeder_cut {
 public:
   struct options {

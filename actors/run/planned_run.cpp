@@ -24,6 +24,20 @@ run_id drawn_run_id() {
   return {std::uint64_t{source()} << 32 | source()};
 }
 
+/// They were told of the plug-ins that the policies of the options name, and of no other.
+void require_known_by_hosts(const run_plan& plan, const std::string& policy) {
+  const std::vector<std::string> told = plugins_of_policy(plan.options.policy);
+  for (const std::string& file : plugins_of_policy(policy))
+    if (std::ranges::find(told, file) == told.end())
+      throw std::invalid_argument(
+          fmt::format("policy '{}': parameter hosts have only the plug-ins that the run began with", policy));
+  const std::size_t longest = longest_queue(plan.policies);
+  if (policy_spec(policy, plan.slots()).traits().queue_length > longest)
+    throw std::invalid_argument(fmt::format("policy '{}': parameter hosts have room for a queue of {}, the "
+                                            "longest that the run began with",
+                                            policy, longest));
+}
+
 } // namespace
 
 run_plan plan_on_threads(model_function model, std::shared_ptr<const data_split> data,
@@ -60,24 +74,6 @@ training_options for_workers_elsewhere(training_options options, std::uint32_t w
   options.elsewhere.emplace();
   return options;
 }
-
-namespace {
-
-/// They were told of the plug-ins that the policies of the options name, and of no other.
-void require_known_by_hosts(const run_plan& plan, const std::string& policy) {
-  const std::vector<std::string> told = plugins_of_policy(plan.options.policy);
-  for (const std::string& file : plugins_of_policy(policy))
-    if (std::ranges::find(told, file) == told.end())
-      throw std::invalid_argument(
-          fmt::format("policy '{}': parameter hosts have only the plug-ins that the run began with", policy));
-  const std::size_t longest = longest_queue(plan.policies);
-  if (policy_spec(policy, plan.slots()).traits().queue_length > longest)
-    throw std::invalid_argument(fmt::format("policy '{}': parameter hosts have room for a queue of {}, the "
-                                            "longest that the run began with",
-                                            policy, longest));
-}
-
-} // namespace
 
 void require_asked_switch(const run_plan& plan, run_place place, bool has_block, const std::string& policy) {
   if (plan.options.replay)

@@ -60,6 +60,50 @@ private:
   throw std::runtime_error(fmt::format("shard {}: {}", shard, why));
 }
 
+void require(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(fmt::format("run_crew: {}", what));
+}
+
+void require_crew(const run_plan& plan, const run_crew_options& options) {
+  const crew_roles& r = options.roles;
+  require(options.time != nullptr, "there is no time source");
+  require(plan.layout != nullptr, "the plan has no layout; plan_run() makes a whole one");
+  require(!plan.policies.empty(), "the plan has no policy");
+  require(!r.feeder || plan.data, "there is a feeder, but no data");
+  require(!r.workers || plan.model, "there are workers, but no model");
+  require(!r.workers || (r.shards && r.feeder && r.coordinator),
+          "workers need shards, a feeder and a coordinator beside them");
+  require(options.shards_elsewhere.empty() || options.shards_elsewhere.size() == plan.options.shards,
+          "there are handles of shards elsewhere, but not one for each");
+  require(!r.coordinator || r.feeder, "a coordinator needs a feeder beside it");
+  require(!r.workers || !plan.options.all_reduce || options.sums,
+          "workers of one process have no sums of MPI; leave all_reduce out");
+  if (plan.options.parameter_actor) require_spawnable(*plan.options.parameter_actor);
+}
+
+/// Whether a worker reads the weights of a shard on the GPU where they are: all its devices are there. Its
+/// own weights, if it takes local steps, lie there only if those of all shards do.
+bool reads_there(const run_plan& plan, std::uint32_t worker, std::uint32_t shard) {
+  const training_options& o = plan.options;
+  const std::vector<device> own = devices_of(o, worker);
+  const auto is_there = [&](std::uint32_t s) {
+    return std::ranges::all_of(own, [&](device d) { return is_same_gpu(d, place_of_shard(o, s)); });
+  };
+  if (o.local_steps == 0) return is_there(shard);
+  for (std::uint32_t s = 0; s < o.shards; ++s)
+    if (!is_there(s)) return false;
+  return true;
+}
+
+/// Memory of the host from which shards on GPUs copy.
+block_source pinned_blocks(const training_options& o) {
+  const auto gpu = std::ranges::find(o.parameters, device_kind::cuda, &device::kind)->index;
+  return [gpu](std::size_t bytes) {
+    cuda::runtime::make_current(gpu); // it would else wake the first GPU
+    return naming_memory("a gradient of a worker", [bytes] { return cuda::pinned_memory(bytes); });
+  };
+}
+
 } // namespace
 
 void wait_until_prepared(caf::actor_system& system, std::span<const caf::actor> shards) {
@@ -108,54 +152,6 @@ void joining_workers::bring(const bring_worker& x) {
     send(coordinator, worker_lost{x.worker, e.what(), x.incarnation});
   }
 }
-
-namespace {
-
-void require(bool holds, const char* what) {
-  if (!holds) throw std::invalid_argument(fmt::format("run_crew: {}", what));
-}
-
-void require_crew(const run_plan& plan, const run_crew_options& options) {
-  const crew_roles& r = options.roles;
-  require(options.time != nullptr, "there is no time source");
-  require(plan.layout != nullptr, "the plan has no layout; plan_run() makes a whole one");
-  require(!plan.policies.empty(), "the plan has no policy");
-  require(!r.feeder || plan.data, "there is a feeder, but no data");
-  require(!r.workers || plan.model, "there are workers, but no model");
-  require(!r.workers || (r.shards && r.feeder && r.coordinator),
-          "workers need shards, a feeder and a coordinator beside them");
-  require(options.shards_elsewhere.empty() || options.shards_elsewhere.size() == plan.options.shards,
-          "there are handles of shards elsewhere, but not one for each");
-  require(!r.coordinator || r.feeder, "a coordinator needs a feeder beside it");
-  require(!r.workers || !plan.options.all_reduce || options.sums,
-          "workers of one process have no sums of MPI; leave all_reduce out");
-  if (plan.options.parameter_actor) require_spawnable(*plan.options.parameter_actor);
-}
-
-/// Whether a worker reads the weights of a shard on the GPU where they are: all its devices are there. Its
-/// own weights, if it takes local steps, lie there only if those of all shards do.
-bool reads_there(const run_plan& plan, std::uint32_t worker, std::uint32_t shard) {
-  const training_options& o = plan.options;
-  const std::vector<device> own = devices_of(o, worker);
-  const auto is_there = [&](std::uint32_t s) {
-    return std::ranges::all_of(own, [&](device d) { return is_same_gpu(d, place_of_shard(o, s)); });
-  };
-  if (o.local_steps == 0) return is_there(shard);
-  for (std::uint32_t s = 0; s < o.shards; ++s)
-    if (!is_there(s)) return false;
-  return true;
-}
-
-/// Memory of the host from which shards on GPUs copy.
-block_source pinned_blocks(const training_options& o) {
-  const auto gpu = std::ranges::find(o.parameters, device_kind::cuda, &device::kind)->index;
-  return [gpu](std::size_t bytes) {
-    cuda::runtime::make_current(gpu); // it would else wake the first GPU
-    return naming_memory("a gradient of a worker", [bytes] { return cuda::pinned_memory(bytes); });
-  };
-}
-
-} // namespace
 
 run_crew::run_crew(caf::actor_system& system, run_plan plan, run_crew_options options)
     : system_(system), plan_(std::move(plan)), options_(std::move(options)) {

@@ -4,21 +4,6 @@ namespace mailgrad {
 
 using messaging::send_anonymously, messaging::spawn_apart;
 
-caf::behavior run_observer::make_behavior() {
-  return {
-      on([this](const event_noted& x) { options_.on_event(x.what); }),
-      on([this](const close_metrics& x) {
-        watch(x.tracker, end_events{});
-        send(x.tracker, x);
-      }),
-      on([this](const end_events&) {
-        options_.on_end();
-        self_->quit();
-      }),
-      on([this](const give_up&) { self_->quit(); }),
-  };
-}
-
 namespace {
 
 /// What the report of an ended run knows of its last line of metrics. A lost shard has no counts any more.

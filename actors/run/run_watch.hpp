@@ -26,7 +26,20 @@ public:
 
   run_observer(caf::event_based_actor* self, run_observer_options options)
       : actor_part(self), options_(std::move(options)) {}
-  caf::behavior make_behavior();
+  caf::behavior make_behavior() {
+    return {
+        on([this](const event_noted& x) { options_.on_event(x.what); }),
+        on([this](const close_metrics& x) {
+          watch(x.tracker, end_events{});
+          send(x.tracker, x);
+        }),
+        on([this](const end_events&) {
+          options_.on_end();
+          self_->quit();
+        }),
+        on([this](const give_up&) { self_->quit(); }),
+    };
+  }
 
 private:
   run_observer_options options_;

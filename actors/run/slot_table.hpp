@@ -9,7 +9,6 @@ namespace mailgrad {
 /// start. Others join later, and a worker that has left or is lost may come back under a higher incarnation.
 ///
 ///     empty or expected --take()--> taken --leave()--> left --take(), a later incarnation--> taken
-/// Threads  those of the coordinator that owns it.
 class slot_table {
 public:
   slot_table(std::uint32_t workers, std::uint32_t slots) : used_(workers), slots_(slots) {
@@ -104,7 +103,6 @@ private:
 ///
 /// A batch whose gradient some shard has judged is not dealt again, although another shard may lack that
 /// gradient. So a shard applies the work on a batch at most once.
-/// Threads  those of the coordinator that owns it.
 class lost_shares : messaging::actor_part {
 public:
   lost_shares(caf::event_based_actor* self, std::vector<caf::actor> shards, caf::actor feeder,

@@ -17,6 +17,26 @@ std::optional<recorded_order> order_to_repeat(const parameter_actor_options& o) 
   return order_of(*o.replayed, o.weights->index());
 }
 
+std::string named(std::span<const std::uint32_t> awaited, std::span<const worker_slot> workers, instant now) {
+  return listed_with_last_words("worker", awaited, now, [&](std::uint32_t r) { return workers[r].heard_at; });
+}
+
+const custom_parameter_actor_kind& own_kind(const parameter_actor_kind& chosen) {
+  const auto* own = dynamic_cast<const custom_parameter_actor_kind*>(&chosen);
+  if (!own)
+    throw std::invalid_argument(fmt::format(
+        "parameter actor '{}': make_custom_parameter_actor() makes one that can be spawned", chosen.name));
+  return *own;
+}
+
+std::shared_ptr<device_queue> queue_of(shard_memory at) {
+  // Every worker waits for an update, which takes less time than a step.
+  if (at.gpu)
+    return std::make_shared<cuda::gpu_queue>(at.gpu->index, product_precision::float32,
+                                             cuda::runtime::urgency::first);
+  return std::make_shared<host_queue>(std::move(at.blocks));
+}
+
 } // namespace
 
 parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_options options)
@@ -350,34 +370,6 @@ std::optional<wait_reason> host_readers::blocked_on() const {
                      (time_->now() - asked_.front()).count()};
 }
 
-caf::behavior update_helper::make_behavior() {
-  return {
-      on([this](const help_update& x) { help(x); }),
-      on([this](const give_up&) { self_->quit(); }),
-  };
-}
-
-void update_helper::help(const help_update& x) {
-  parallel_update::progress done{};
-  try {
-    done = x.work->compute_part();
-  } catch (const std::exception& e) {
-    return send(x.shard, update_failed{e.what()});
-  }
-  if (done == parallel_update::progress::computed)
-    send(myself(), x);
-  else if (done == parallel_update::progress::complete)
-    send(x.shard, update_helped{});
-}
-
-namespace {
-
-std::string named(std::span<const std::uint32_t> awaited, std::span<const worker_slot> workers, instant now) {
-  return listed_with_last_words("worker", awaited, now, [&](std::uint32_t r) { return workers[r].heard_at; });
-}
-
-} // namespace
-
 /// A shard that follows may have all gradients and still wait for the order.
 wait_reason wait_for_switch(shard_index shard, const switch_policy& next, instant asked,
                             std::span<const worker_slot> workers, instant now) {
@@ -424,26 +416,6 @@ std::vector<wait_reason> waits_of_workers(shard_index shard, std::string_view po
   }
   return waits;
 }
-
-namespace {
-
-const custom_parameter_actor_kind& own_kind(const parameter_actor_kind& chosen) {
-  const auto* own = dynamic_cast<const custom_parameter_actor_kind*>(&chosen);
-  if (!own)
-    throw std::invalid_argument(fmt::format(
-        "parameter actor '{}': make_custom_parameter_actor() makes one that can be spawned", chosen.name));
-  return *own;
-}
-
-std::shared_ptr<device_queue> queue_of(shard_memory at) {
-  // Every worker waits for an update, which takes less time than a step.
-  if (at.gpu)
-    return std::make_shared<cuda::gpu_queue>(at.gpu->index, product_precision::float32,
-                                             cuda::runtime::urgency::first);
-  return std::make_shared<host_queue>(std::move(at.blocks));
-}
-
-} // namespace
 
 void require_spawnable(const parameter_actor_kind& kind) { own_kind(kind); }
 

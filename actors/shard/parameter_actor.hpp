@@ -94,10 +94,26 @@ public:
   static constexpr const char* name = "mailgrad.update-helper";
 
   explicit update_helper(caf::event_based_actor* self) : actor_part(self) {}
-  caf::behavior make_behavior();
+  caf::behavior make_behavior() {
+    return {
+        on([this](const help_update& x) { help(x); }),
+        on([this](const give_up&) { self_->quit(); }),
+    };
+  }
 
 private:
-  void help(const help_update& x);
+  void help(const help_update& x) {
+    parallel_update::progress done{};
+    try {
+      done = x.work->compute_part();
+    } catch (const std::exception& e) {
+      return send(x.shard, update_failed{e.what()});
+    }
+    if (done == parallel_update::progress::computed)
+      send(myself(), x);
+    else if (done == parallel_update::progress::complete)
+      send(x.shard, update_helped{});
+  }
 };
 
 // What a shard waits for, and which workers wait for the shard. `workers` is by rank.

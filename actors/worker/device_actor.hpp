@@ -17,8 +17,6 @@ struct marked_part {
 
 /// Parts of checkpoints that wait for the losses of steps before their marker. A worker may push a gradient
 /// before its step has ended, and what it tells of the run must not depend on that.
-///
-/// Threads one caller at a time.
 class marked_parts {
 public:
   bool empty() const noexcept { return parts_.empty(); }

@@ -47,7 +47,6 @@ class shard_lines;
 /// The device actor calls bind() before a step and deliver() after it. receive() takes the answers of the
 /// shards; shard_lines counts those that are still missing.
 /// Errors   std::runtime_error: an update rule of the worker's own failed.
-/// Threads  those of the device actor that owns it.
 class exchange {
 public:
   exchange(const worker_context& of, shard_lines& lines) : of_(of), lines_(lines) {}
@@ -96,7 +95,6 @@ protected:
 /// Guarantees  a gradient is pushed to all shards or to none. The worker releases all weights before a push,
 ///             so that a shard without other readers may update in place. A step that is under way on a GPU
 ///             holds its weights until it has ended.
-/// Threads     those of the device actor that owns it.
 class shard_lines : messaging::actor_part {
 public:
   shard_lines(const worker_context& of, std::vector<caf::actor> shards)

@@ -16,7 +16,6 @@ namespace mailgrad {
 /// The batch is cut into micro-batches of nearly equal size, so that a stage can begin before another has
 /// computed the whole batch. The gradient is the mean over all samples, as without micro-batches. Random
 /// operations draw anew for each micro-batch.
-/// Threads the worker's.
 class spanning_replica : public step_runner {
 public:
   struct options {

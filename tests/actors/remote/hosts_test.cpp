@@ -1,6 +1,6 @@
-#include <mailgrad/actors/remote/worker_server.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/remote/worker_host.hpp>
+#include <mailgrad/actors/remote/worker_server.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
