@@ -14,7 +14,6 @@
 #include <mailgrad/engine/worker/delayed_runner.hpp>
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
-#include <mailgrad/kernels/cuda/kept_graphs.hpp>
 
 #include <iterator>
 

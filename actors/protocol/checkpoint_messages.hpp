@@ -4,10 +4,6 @@
 #include <mailgrad/engine/shard/order_entry.hpp>
 #include <mailgrad/files/archive.hpp>
 
-#include <map>
-#include <memory>
-#include <vector>
-
 // How the state and the course of a run are kept while it goes on (docs/checkpoints.md). No actor waits, but
 // under hogwild: each worker marks a place in its own work, and the markers travel behind its messages.
 //

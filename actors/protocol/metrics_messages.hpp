@@ -2,7 +2,6 @@
 
 #include <mailgrad/actors/protocol/wire.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
 // How a run is measured while it goes on. No actor of the run waits for any of this.

@@ -3,8 +3,6 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 
-#include <functional>
-
 namespace mailgrad {
 
 /// Collects what an actor must tell the recorder. It sends many entries at a time, because a message for each

@@ -2,10 +2,6 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/engine/worker/event_watch.hpp>
-#include <mailgrad/tensor/memory.hpp>
-
-#include <functional>
-#include <vector>
 
 namespace mailgrad {
 

@@ -3,14 +3,10 @@
 #include <mailgrad/actors/protocol/wire.hpp>
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/run_meter.hpp>
-#include <mailgrad/engine/account/trace_track.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/engine/shard/switch_policy.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
-
-#include <memory>
 
 namespace mailgrad {
 

@@ -1,12 +1,9 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/wire.hpp>
-#include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/shard/parallel_update.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/engine/shard/shard_weights.hpp>
-
-#include <memory>
 
 // What devices and shards say to each other: a worker joins, pushes its gradients (`push_gradient`, a header
 // of its own) and gets weights (`shard_weights`, likewise).

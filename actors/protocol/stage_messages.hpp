@@ -1,13 +1,8 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/wire.hpp>
-#include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/worker/stage_program.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <memory>
-#include <vector>
 
 // How a worker computes a gradient on several devices, each with a stage of the model that a stage actor
 // owns. None of these messages leaves the process.

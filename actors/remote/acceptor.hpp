@@ -2,7 +2,6 @@
 
 #include <mailgrad/actors/remote/channel.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
-#include <mailgrad/net/timing.hpp>
 
 // What a server and a parameter host have in common, where workers bring gradients to shards.
 
@@ -16,7 +15,6 @@ inline std::chrono::milliseconds kept_for(const net::timing& times) {
 
 /// What is told of those who are refused: the first few of a minute, and how many others there were.
 /// Strangers who knock without end would else fill the log.
-///
 /// Units   moments are those of one clock.
 class refusal_news {
 public:

@@ -2,23 +2,10 @@
 
 #include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
-#include <mailgrad/graph/parameter_layout.hpp>
-#include <mailgrad/net/admission.hpp>
 #include <mailgrad/net/network.hpp>
-#include <mailgrad/net/server_end.hpp>
 #include <mailgrad/optim/identity.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 // Which gradients a process with shards lets workers of other processes send: by the memory for what is on
 // its way, and by turns where shards add gradients up in the order of ranks.

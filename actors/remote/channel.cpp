@@ -1,7 +1,6 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/remote/channel.hpp>
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/net/ending.hpp>
 
 namespace mailgrad::remote {
 

@@ -5,9 +5,6 @@
 #include <mailgrad/net/network.hpp>
 
 #include <atomic>
-#include <deque>
-#include <limits>
-#include <mutex>
 
 namespace mailgrad::remote {
 
@@ -31,8 +28,7 @@ struct channel_events {
 ///             finds no credit waits here and not at its sender. What waits is bounded: if the other process
 ///             takes nothing for so long that more would, this ends the session. A message that came holds
 ///             its credit until its receiver has read it, unless another bound counts it (message_table.hpp).
-/// Threads     add(), add_far(), take_form(), keep_credit(), allow(), post(), was_read(), those that tell of
-///             waits, end(), leave(), fail() and lose(): any. The rest is the network's.
+/// Threads     attach(), last_heard(), give_up() and session_events: the network's. The rest: any.
 class channel final : public net::session_events, public std::enable_shared_from_this<channel> {
 public:
   channel(net::network& by, channel_events events) : network_(by), events_(std::move(events)) {}

@@ -1,12 +1,8 @@
 #pragma once
 
 #include <mailgrad/actors/remote/channel.hpp>
-#include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/hello.hpp>
-#include <mailgrad/net/timing.hpp>
 
 #include <condition_variable>
-#include <stdexcept>
 
 namespace mailgrad::remote {
 
@@ -14,7 +10,6 @@ namespace mailgrad::remote {
 inline constexpr std::chrono::seconds most_farewell{2};
 
 /// A process that has joined, or joins, a run of another process: its channel and the session below.
-///
 /// Threads one owner; wait(), wait_for(), terms() and close(): any.
 class client_side {
 public:
@@ -36,11 +31,9 @@ public:
   /// The server is known to have listened: if nobody does, connect() fails at once.
   void try_once() { end_->try_once(); }
   /// Connects, and returns when the server has taken this process in.
-  ///
   /// Errors  std::invalid_argument for no address; join_error with the words of the end.
   void join(const std::string& address);
   /// The first half of join(), which does not wait.
-  ///
   /// Errors  std::invalid_argument for no address.
   void connect(const std::string& address) {
     const std::lock_guard lock(connecting_);
@@ -102,7 +95,6 @@ bool is_of_the_connection(net::end_reason r) noexcept;
 /// It comes back only to the run that it knows. First it asks for its own number under the next incarnation:
 /// that ends what the server may still take for alive of the worker itself, and of nobody else. If another
 /// worker has the number by now, it takes any that is free.
-///
 /// Units   moments are those of one clock.
 class rejoin_plan {
 public:

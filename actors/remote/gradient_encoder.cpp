@@ -1,6 +1,4 @@
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
-#include <mailgrad/engine/wire/encoded_numbers.hpp>
-#include <mailgrad/files/archive.hpp>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,5 @@
 #include <mailgrad/actors/remote/gradient_form.hpp>
 
-#include <mailgrad/data/batch.hpp>
-#include <mailgrad/engine/wire/encoded_numbers.hpp>
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/graph/serialisable.hpp>
 

@@ -71,19 +71,15 @@ struct exchange_terms {
   std::uint64_t session = 0; ///< that of the worker, for its credit
 };
 
-/// Gradients as bytes. A shard gets its own range.
+/// Gradients as bytes. A shard gets its own range; a gradient whose values another worker carries has none.
 ///
 /// As float32, a dense range lies in the message as it lies in memory and is not copied; rows of tables,
 /// ranges that are covered in part, addends of further devices, and weights for a sampled gap make an
-/// archive. In a lossy format the
-/// factor of clipping is multiplied in before, and a dense range alone is the bytes of the format; a gradient
-/// with numbers that are not finite goes as float32.
+/// archive. In a lossy format the factor of clipping is multiplied in before, and a dense range alone is the
+/// bytes of the format; a gradient with numbers that are not finite goes as float32.
 ///
-/// A gradient whose values another worker carries has no bytes.
-///
-/// A dense range that the worker lends is read where the worker has written it. Otherwise
-/// the shard gets a gradient of the size of the model, of which only its range has pages in memory
-/// (gradient_buffers).
+/// A dense range that the worker lends is read where the worker has written it. Otherwise the shard gets a
+/// gradient of gradient_buffers.
 class gradient_form final : public body_form {
 public:
   explicit gradient_form(exchange_terms terms) : terms_(std::move(terms)) {

@@ -1,7 +1,6 @@
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/actors/remote/worker_host.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
-#include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/net/usual_network.hpp>
 

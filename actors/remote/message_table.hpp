@@ -2,17 +2,11 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/files/archive.hpp>
-#include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/loan.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
 #include <compare>
-#include <concepts>
-#include <cstddef>
-#include <functional>
-#include <map>
 #include <set>
-#include <vector>
 
 // What two processes say to each other, byte by byte in docs/messages.md: who is who, which messages cross
 // and how their fields are written, and what the other process may say.
@@ -228,7 +222,6 @@ envelope read_envelope(net::frame_reader& r, bool has_body);
 /// What the other process of a channel may say, so that one that is not as it should be harms itself alone:
 /// it speaks for its own actors, in their words, and about its own shards and workers, and it keeps the
 /// bounds of its messages.
-///
 /// Errors  net::protocol_error, as refuse_message().
 class peer_checks {
 public:
@@ -278,7 +271,6 @@ struct arriving {
 };
 
 /// How the values of one kind of message become bytes, such as those of a gradient.
-///
 /// Threads write(): any, one caller at a time for one receiver; the rest: the channel's.
 class body_form {
 public:
@@ -287,7 +279,6 @@ public:
   /// Writes what the other process must know before the values come, and returns these.
   virtual attached write(const caf::message& m, const actor_address& to, field_inspector& fields) = 0;
   /// Reads that.
-  ///
   /// Errors  archive_error: fields or size make no such message.
   virtual arriving begin(field_inspector& fields, const actor_address& from, const actor_address& to,
                          const announced& values) = 0;

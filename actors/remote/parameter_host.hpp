@@ -3,7 +3,6 @@
 #include <mailgrad/actors/remote/acceptor.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/shard/custom_parameter_actor.hpp>
-#include <mailgrad/engine/plan/known_plugins.hpp>
 
 namespace mailgrad::remote {
 

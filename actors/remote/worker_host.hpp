@@ -19,14 +19,12 @@ struct worker_host_options {
 };
 
 /// The host of a worker's process. When the server has told the terms, it connects to the parameter hosts, if
-/// there are any, looks for the samples of the run, if it shall, and then spawns the worker among
-/// actor proxies of the others; when the worker has ended, it says so as the last thing.
+/// there are any, looks for the samples of the run, if it shall, and then spawns the worker among actor
+/// proxies of the others.
 ///
 ///     waiting --terms_given--> preparing --hosts and samples are there, or no samples--> working
-///        |                         |                                                       |
-///        | terms that it           | a host is lost: leaves with words                     | the worker has
-///        | cannot read             v                                                       v ended
-///        +--> leaves with words                                                           told
+///     waiting --terms that it cannot read--> leaves with words <--a host is lost-- preparing
+///     working --the worker has ended--> says so as the last thing
 ///
 /// A worker that is cut off from a parameter host waits as long as a silence may last. If that host is gone,
 /// the server ends the run meanwhile, and the worker still reports what it has done. Else the connection
@@ -69,7 +67,6 @@ private:
 
 /// One incarnation of a worker in a run of another process: its session, the actor of the worker, and
 /// actor proxies in place of its peers. When the session ends, for whatever reason, all of them end.
-///
 /// Threads begin(), wait_until_in() and its destructor: one owner; the rest: any.
 class member_incarnation {
 public:
@@ -83,7 +80,6 @@ public:
   member_incarnation& operator=(const member_incarnation&) = delete;
 
   /// Connects, and returns at once.
-  ///
   /// Errors  std::invalid_argument for no address.
   void begin() { client_.connect(address_); }
   /// Waits until the server has taken it in. Returns how it ended if it was not taken in.

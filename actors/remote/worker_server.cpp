@@ -1,7 +1,5 @@
 #include <mailgrad/actors/remote/worker_server.hpp>
 
-#include <mailgrad/engine/plan/run_fingerprint.hpp>
-
 #include <iterator>
 #include <numeric>
 

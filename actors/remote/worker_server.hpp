@@ -3,11 +3,7 @@
 #include <mailgrad/actors/remote/acceptor.hpp>
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
-#include <mailgrad/engine/plan/training_options.hpp>
-#include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/hello.hpp>
 #include <mailgrad/net/usual_network.hpp>
 
 #include <condition_variable>
@@ -30,7 +26,6 @@ using run_answers = std::function<run_answer(const std::string& what, const std:
 
 /// Whether the run has failed, which its workers and parameter hosts are told when they have done their part,
 /// so that their programs end with a failure as well.
-///
 /// Threads any
 class run_verdict {
 public:
@@ -167,7 +162,6 @@ run_member::state state_after(const net::ending& why);
 
 /// A server's list of who is in its run and who was: workers and parameter hosts, each with its last
 /// incarnation, and how often one before it was lost. It has at most one entry for each slot.
-///
 /// Units   moments are those of the network's clock.
 class member_list {
 public:
@@ -224,7 +218,6 @@ struct run_actors {
 class worker_server final : net::doorkeeper {
 public:
   /// Listens. Watchers are answered from now on.
-  ///
   /// Errors  std::invalid_argument, std::system_error as the network's listen(); std::invalid_argument for a
   ///         run that cannot be spread over processes (hogwild).
   worker_server(serve_options options, const run_plan& plan, caf::actor_system& system, run_answers answers);
@@ -266,11 +259,9 @@ public:
 
   /// Tells each parameter host which shards it holds, by turns, and returns a handle for each shard. To be
   /// called once, if the options name parameter hosts, when wait_for() has returned true.
-  ///
   /// Errors  std::runtime_error: one of them has gone again.
   std::vector<caf::actor> place_shards(shard_duties with);
   /// Waits until the shards are there, but at most for `span`; true if they are.
-  ///
   /// Errors  std::runtime_error: one of the parameter hosts has gone, with its last words.
   bool wait_for_shards(std::chrono::milliseconds span) {
     std::unique_lock lock(mutex_);

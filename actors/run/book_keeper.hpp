@@ -4,8 +4,6 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 
-#include <functional>
-
 namespace mailgrad {
 
 /// The coordinator's part in telling where a run stands. It asks shards and devices for copies of their
@@ -21,7 +19,6 @@ public:
   using switches = std::vector<policy_switch>;
 
   /// Shards that have not answered a request when it is told, or are lost, are told of as late, by `time`.
-  ///
   /// `shards` may be empty if they tell no books. Without a teller, nothing is asked.
   /// Ranks from `workers` to `slots` - 1 have not joined yet, and are not told of before. `before` are the
   /// books, by rank, with which the others go on; empty: they begin.

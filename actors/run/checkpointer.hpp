@@ -1,12 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/run/slot_table.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
-#include <mailgrad/tensor/hogwild_store.hpp>
-
-#include <filesystem>
-#include <functional>
 
 namespace mailgrad {
 

@@ -125,9 +125,9 @@ caf::message_handler coordinator::books() {
 /// A replay ends as it was recorded. Earlier checkpoints stay, since a smaller rate can go on from there.
 void coordinator::judge_loss(const worker_progress& x) {
   const auto why = options_.divergence.take(x.steps, x.samples, std::bit_cast<double>(x.loss_sum_bits));
-  if (!why || options_.replayed || outcome_.how != run_outcome::ending::completed) return;
+  if (!why || options_.replayed || !completes()) return;
   checkpointer_.give_up();
-  stop(run_outcome::ending::diverged, *why);
+  stop(ending::diverged, *why);
   collect_if_all_accounted();
 }
 
@@ -137,8 +137,8 @@ void coordinator::go_on_with_checkpoints() {
   hold_switches();
   if (!stop_when_kept_ || checkpointer_.is_collecting() || checkpointer_.is_next()) return;
   const stop_training x = *std::exchange(stop_when_kept_, std::nullopt);
-  if (outcome_.how == run_outcome::ending::completed) outcome_.enough = x.enough;
-  stop(run_outcome::ending::stopped, x.why);
+  if (completes()) outcome_.enough = x.enough;
+  stop(ending::stopped, x.why);
   collect_if_all_accounted(); // nobody ends whose end would call it, if the run waits for a worker
 }
 
@@ -160,7 +160,7 @@ void coordinator::on_part(const checkpoint_part& x) {
 void coordinator::on_end_of(const worker_at_end& x) {
   hear(sender());
   if (!slots_.is_of(x.worker, x.incarnation)) return;
-  if (outcome_.how != run_outcome::ending::completed) checkpointer_.give_up_end();
+  if (!completes()) checkpointer_.give_up_end();
   switcher_.free_credit();
   checkpointer_.on_end_of(x.worker);
   go_on_with_checkpoints();
@@ -171,11 +171,11 @@ void coordinator::on_end_of(const worker_at_end& x) {
 void coordinator::on_failed(const worker_failed& x) {
   const std::string why = worker_at_step(x.report, x.step) + ": " + x.why;
   const bool can_go_on = x.leaves_all && options_.elastic && !options_.replayed && !abandoned_;
-  if (outcome_.how != run_outcome::ending::completed || !can_go_on || !checkpointer_.can_take()) {
-    stop(run_outcome::ending::failed, why);
+  if (!completes() || !can_go_on || !checkpointer_.can_take()) {
+    stop(ending::failed, why);
     return account_for(x.report);
   }
-  end_as(run_outcome::ending::failed, why);
+  end_as(ending::failed, why);
   kept_before_failure_ = checkpointer_.last();
   refuse_newcomers();
   checkpointer_.request();
@@ -196,7 +196,7 @@ caf::behavior coordinator::running() {
       on([this](const loss_diverged& x) {
         if (!slots_.is_of(x.report.worker, x.incarnation)) return;
         if (x.report.not_finite == 0) checkpointer_.give_up(); // shards may have taken its gradient
-        stop(run_outcome::ending::diverged,
+        stop(ending::diverged,
              "the loss of " + worker_at_step(x.report, x.step) + " is not finite; " + last_finite(x.report));
         account_for(x.report);
       }),
@@ -303,7 +303,7 @@ void coordinator::on_lost(const worker_lost& x) {
   outcome_.lost[worker.value] = true;
   anybody_went_early_ = true;
   if (options_.replayed)
-    stop(run_outcome::ending::failed,
+    stop(ending::failed,
          fmt::format("worker {} is lost, and a replay needs all of them{}", worker.value, why));
   if (options_.needs_all)
     abandon(fmt::format("worker {} is lost, and the sums of MPI need all of them{}", worker.value, why));
@@ -464,7 +464,7 @@ void coordinator::on_share_ended(const share_ended& x) {
 /// Whether nobody is left, nobody comes, and it is known whether anything is left to train.
 bool coordinator::may_end() {
   if (collecting_ || slots_.anybody() || !newcomers_.empty() || to_come_.any()) return false;
-  if (!options_.elastic || abandoned_ || outcome_.how != run_outcome::ending::completed) return true;
+  if (!options_.elastic || abandoned_ || !completes()) return true;
   if (!anybody_went_early_) return true; // all others have heard from the feeder that nothing is left
   if (shares_.any()) return false;
   if (!undealt_ && !std::exchange(counting_, true)) send(options_.feeder, count_undealt{});
@@ -516,8 +516,7 @@ void coordinator::on_wait_over(const wait_over& x) {
     return collect_if_all_accounted();
   }
   options_.waits_for_workers = instant{0};
-  stop(run_outcome::ending::failed,
-       fmt::format("no worker has come to train {}", remaining_batches(*undealt_)));
+  stop(ending::failed, fmt::format("no worker has come to train {}", remaining_batches(*undealt_)));
   collect_if_all_accounted();
 }
 
@@ -562,18 +561,17 @@ std::optional<wait_reason> coordinator::wait_for_the_end() const {
 }
 
 /// The first reason counts. Steps that have begun are finished, and their gradients are taken.
-void coordinator::end_as(run_outcome::ending how, std::string why) {
+void coordinator::end_as(ending how, std::string why) {
   outcome_.how = how;
   outcome_.why = std::move(why);
-  if (how != run_outcome::ending::stopped && options_.on_failure) options_.on_failure(outcome_.why);
+  if (how != ending::stopped && options_.on_failure) options_.on_failure(outcome_.why);
 }
 
-void coordinator::stop(run_outcome::ending how, std::string why) {
-  if (outcome_.how == run_outcome::ending::completed) end_as(how, std::move(why));
+void coordinator::stop(ending how, std::string why) {
+  if (completes()) end_as(how, std::move(why));
   checkpointer_.give_up_end();
   // In the recorded run the other workers finished the batches that they had been dealt, and so they do here.
-  if (options_.replayed && how == run_outcome::ending::diverged && options_.replayed->end.ended == "diverged")
-    return;
+  if (options_.replayed && how == ending::diverged && options_.replayed->end.ended == "diverged") return;
   send(options_.feeder, stop_dealing{});
   switcher_.stop();
   refuse_newcomers();
@@ -586,9 +584,8 @@ void coordinator::on_shard_lost(const shard_lost& x) {
   reported_[x.shard.value] = true;
   const bool is_told = joins_lost(x);
   const std::string why = format_lost(lost_together_, x.why);
-  if (!is_told && collecting &&
-      outcome_.how == run_outcome::ending::completed) // its weights were still to come
-    end_as(run_outcome::ending::failed, outcome_.why.empty() ? why : outcome_.why + "; " + why);
+  if (!is_told && collecting && completes()) // its weights were still to come
+    end_as(ending::failed, outcome_.why.empty() ? why : outcome_.why + "; " + why);
   switcher_.on_shard_lost(x.shard);
   checkpointer_.give_up();
   for (const trained_reported& told : shares_.on_shard_lost(x.shard)) note_trained(told);
@@ -599,9 +596,9 @@ void coordinator::on_shard_lost(const shard_lost& x) {
 
 /// A shard says so before its report. If workers had heard of it, the run has failed with the first of them.
 void coordinator::on_shard_failed(const shard_failed& x) {
-  if (outcome_.how == run_outcome::ending::failed || outcome_.how == run_outcome::ending::diverged) return;
+  if (outcome_.how == ending::failed || outcome_.how == ending::diverged) return;
   const std::string why = fmt::format("shard {} has failed: {}", x.shard.value, x.why);
-  end_as(run_outcome::ending::failed, outcome_.why.empty() ? why : outcome_.why + "; " + why);
+  end_as(ending::failed, outcome_.why.empty() ? why : outcome_.why + "; " + why);
   outcome_.enough = false;
 }
 
@@ -631,7 +628,7 @@ void coordinator::on_feeder_lost(const feeder_lost& x) {
 /// Workers that wait for weights that will not come are told so; they report and end.
 void coordinator::abandon(const std::string& why) {
   if (collecting_) return;
-  stop(run_outcome::ending::failed, why);
+  stop(ending::failed, why);
   send_home();
   collect_if_all_accounted(); // if it waits for a worker
 }
@@ -645,20 +642,20 @@ void coordinator::send_home() {
 }
 
 void coordinator::collect_if_all_accounted() {
-  if (!may_end() || (outcome_.how == run_outcome::ending::completed && waits_for_a_worker())) return;
+  if (!may_end() || (completes() && waits_for_a_worker())) return;
   outcome_.untrained = undealt_.value_or(0);
-  if (outcome_.untrained > 0 && outcome_.how == run_outcome::ending::completed) {
+  if (outcome_.untrained > 0 && completes()) {
     outcome_.why = format_nobody_left();
     if (options_.on_failure) options_.on_failure(outcome_.why); // the report of such a run says "failed"
   }
   const bool all_trained = options_.waits_for_workers > instant{0} && undealt_ == 0U;
   if (slots_.all_lost() && !all_trained)
-    stop(run_outcome::ending::failed, "all workers are lost, the last of them " + last_lost_);
+    stop(ending::failed, "all workers are lost, the last of them " + last_lost_);
   collecting_ = true;
   collects_since_ = options_.time->now();
   if (options_.feeder_traced) send(options_.feeder, report_feeder{});
   switcher_.stop(); // no worker is left, and shards that have reported switch no more
-  if (outcome_.how != run_outcome::ending::completed && !keeps_end_of_failed()) return ask_for_books();
+  if (!completes() && !keeps_end_of_failed()) return ask_for_books();
   checkpointer_.take_last([this] { ask_for_books(); });
 }
 

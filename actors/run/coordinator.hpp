@@ -72,6 +72,7 @@ public:
   caf::behavior make_behavior();
 
 private:
+  using ending = run_outcome::ending;
   /// The connection between a worker and a shard has ended.
   struct parting {
     worker_left worker;
@@ -93,7 +94,7 @@ private:
   void on_wait_over(const wait_over& x);
   /// In a replay of a run that diverged, who came then comes again.
   bool lets_in() const {
-    const bool goes_on = outcome_.how == run_outcome::ending::completed || options_.replayed;
+    const bool goes_on = completes() || options_.replayed;
     return options_.elastic && !collecting_ && !abandoned_ && goes_on;
   }
   void bring_next();
@@ -104,6 +105,8 @@ private:
   void tell_waits();
   std::optional<wait_reason> wait_for_a_worker() const;
   std::optional<wait_reason> wait_for_the_end() const;
+  /// Nothing has stopped it so far.
+  bool completes() const { return outcome_.how == ending::completed; }
   void hear(const caf::actor& device) { slots_.hear(device, options_.time->now()); }
   void judge_loss(const worker_progress& x);
   bool asks_shards_of_lost() const { return options_.elastic && !options_.needs_all; }
@@ -140,8 +143,8 @@ private:
     return kept_before_failure_ &&
            (checkpointer_.last() == *kept_before_failure_ || checkpointer_.is_collecting());
   }
-  void end_as(run_outcome::ending how, std::string why);
-  void stop(run_outcome::ending how, std::string why);
+  void end_as(ending how, std::string why);
+  void stop(ending how, std::string why);
   void collect_if_all_accounted();
   void ask_for_books();
   void ask_for_books_of(const caf::actor& shard);

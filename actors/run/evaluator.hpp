@@ -2,17 +2,8 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/data/dataset.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/checkpoint/best_weights.hpp>
-#include <mailgrad/engine/model/evaluation.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
-#include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/graph/parameter_layout.hpp>
-#include <mailgrad/tensor/hogwild_store.hpp>
-
-#include <functional>
 
 namespace mailgrad {
 
@@ -38,8 +29,8 @@ struct evaluator_options {
 ///     idle --test_weights--> asking --shard_read of every shard--> tested --weights_tested--> idle
 ///                               ^------------ the GPU has failed ---'
 /// Weights of shards on its GPU are copied there, and those of others by way of the host. From the first
-/// failure on the GPU on it tests on the host, this test included, and says why in each answer.
-/// A test that lacks weights, or fails on the host, is left out, and the answer says why.
+/// failure on the GPU on it tests on the host, this test included. Each answer says why, and why a test is
+/// left out that lacks weights, or fails on the host.
 /// Guarantees  each test_weights is answered once, unless a shard dies: then the run ends.
 class evaluator : messaging::actor_part {
 public:
@@ -74,7 +65,6 @@ private:
 };
 
 /// The weights of a run that has ended: the last ones, or the best of its tests, as its options say.
-///
 /// Threads the owner's.
 class ended_weights {
 public:

@@ -1,13 +1,9 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/notices.hpp>
-#include <mailgrad/data/dealer.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/record/recorded_incarnations.hpp>
-#include <mailgrad/engine/record/recording.hpp>
-
-#include <deque>
 
 namespace mailgrad {
 

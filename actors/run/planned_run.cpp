@@ -1,10 +1,7 @@
 #include <mailgrad/actors/run/planned_run.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
-#include <mailgrad/optim/policies/policy_schedule.hpp>
-#include <mailgrad/tensor/device.hpp>
 
 #include <fmt/format.h>
 

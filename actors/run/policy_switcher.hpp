@@ -5,8 +5,6 @@
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
-#include <deque>
-
 namespace mailgrad {
 
 /// The coordinator's part in a switch of policy: a fence that every worker and every shard passes, one switch

@@ -7,8 +7,6 @@
 #include <mailgrad/actors/shard/parameter_actor.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
-#include <mailgrad/kernels/cuda/gpu_queue.hpp>
-#include <mailgrad/kernels/cuda/runtime.hpp>
 
 namespace mailgrad {
 

@@ -2,9 +2,7 @@
 
 #include <mailgrad/actors/run/coordinator.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/worker/step_timer.hpp>
-#include <mailgrad/tensor/device.hpp>
 
 namespace mailgrad {
 

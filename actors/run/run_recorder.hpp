@@ -3,8 +3,6 @@
 #include <mailgrad/actors/run/coordinator.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
 
-#include <mutex>
-
 namespace mailgrad {
 
 struct recorder_options {
@@ -79,12 +77,10 @@ struct recorded_run {
 };
 
 /// The recorder of a run.
-///
 /// Threads  account(): any; the rest: the one that owns the run.
 class run_recorder {
 public:
   /// `before`: what the run that goes on has recorded before its checkpoint; null: it begins.
-  ///
   /// Errors  as create_recording() and continue_recording().
   run_recorder(caf::actor_system& system, const std::string& path, const recording_header& header,
                const recording* before, recorded_run run);

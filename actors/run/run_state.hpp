@@ -2,18 +2,12 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
 
-#include <chrono>
 #include <condition_variable>
-#include <cstdint>
-#include <functional>
-#include <mutex>
 
 namespace mailgrad {
 
 /// What the actors of a run have told its owner: how far it is, its checkpoints, its waits, and how it ended.
-///
 /// Threads any.
 class run_state {
 public:
@@ -98,7 +92,6 @@ private:
 };
 
 /// Where threads that are no actors ask for the books of a run in progress.
-///
 /// Threads any.
 class status_cache {
 public:

@@ -2,11 +2,7 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/engine/account/metrics_line.hpp>
 #include <mailgrad/engine/account/tensorboard_file.hpp>
-
-#include <functional>
-#include <mutex>
 
 namespace mailgrad {
 
@@ -54,7 +50,6 @@ struct watch_files {
 
 /// What is done with the events of a run: the observer's thread writes them to files, keeps a curve, and
 /// calls whoever observes.
-///
 /// Threads observe(), tell() and add_curve(): any; finish(): the owner's.
 class run_watch {
 public:
@@ -64,7 +59,6 @@ public:
   explicit run_watch(caf::actor_system& system);
 
   /// Opens the files, before the first event.
-  ///
   /// Errors  as metrics_file and tensorboard_file.
   void open(const watch_files& files) {
     std::lock_guard guard(mutex_);

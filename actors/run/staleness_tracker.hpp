@@ -3,8 +3,6 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 
-#include <functional>
-
 namespace mailgrad {
 
 struct staleness_tracker_options {

@@ -2,7 +2,6 @@
 
 #include <mailgrad/actors/shard/custom_parameter_actor.hpp>
 #include <mailgrad/engine/record/recorded_incarnations.hpp>
-#include <mailgrad/kernels/cuda/gpu_queue.hpp>
 
 #include <mutex>
 

@@ -3,16 +3,8 @@
 #include <mailgrad/actors/protocol/notices.hpp>
 #include <mailgrad/actors/protocol/queue_waits.hpp>
 #include <mailgrad/engine/plan/shard_terms.hpp>
-#include <mailgrad/engine/plan/training_options.hpp>
-#include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/engine/shard/gradient_order.hpp>
-#include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/shard/shard_core.hpp>
-#include <mailgrad/engine/shard/shard_port.hpp>
-#include <mailgrad/engine/shard/worker_slots.hpp>
 #include <mailgrad/engine/worker/step_timer.hpp>
-#include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/device.hpp>
 
 #include <list>
 
@@ -41,10 +33,7 @@ private:
 };
 
 /// Serves those who read on the host what a shard has: tests, checkpoints, and the report of the run. What
-/// lies on a GPU is copied first, and the actor handles other messages meanwhile.
-///
-///     when_copied() --all lies on the host--> then()
-///       \ on a GPU: copies are queued --event passed, weights_copied--> serve() --> then()
+/// lies on a GPU is copied first, and the actor handles other messages meanwhile (queue_waits).
 class host_readers {
 public:
   /// `watch` tells when copies have come; null: that of the process, if it is needed.

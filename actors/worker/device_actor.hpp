@@ -3,7 +3,6 @@
 #include <mailgrad/actors/protocol/queue_waits.hpp>
 #include <mailgrad/actors/worker/exchange.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
-#include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/worker/local_samples.hpp>
 
 namespace mailgrad {
@@ -82,21 +81,12 @@ struct device_actor_options {
 /// it had sent counts as that of any lost worker. Any other error fails the run, since the next worker would
 /// meet it as well.
 ///
-///     waiting for a slot (if it is late) --slot_given--> joining
-///     joining --weights of all shards, a batch--> computing --delivered--> waiting --weights of all, a batch-->
-///     computing
-///                                                     |                    \--data exhausted, or it leaves-->
-///                                                     |                                              finished
-///                                                     +--loss not finite, step failed--> finished
+///     waiting for a slot (if it is late) --slot_given--> joining --weights of all shards, a batch--> computing
+///     computing --delivered--> waiting --weights of all shards, a batch--> computing
+///     waiting --data exhausted, or it leaves--> finished
+///     computing --loss not finite, step failed--> finished
 ///
-/// A checkpoint marks the place between two messages, and the worker goes on at once. Under hogwild it marks
-/// between two steps, and begins the next one when the block is copied.
-///
-/// Before it ends, it asks for the checkpoint of the end, and waits for the answer. What it then pushes, and
-/// that it leaves, lies behind its marker.
-///
-/// A switch of policy pauses the worker between two steps. The weights that it holds are then out of date,
-/// and it waits for those of the next epoch.
+/// checkpoint_messages.hpp says how it marks and ends, and run_messages.hpp how a switch of policy pauses it.
 class device_actor : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.device-actor";

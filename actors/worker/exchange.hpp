@@ -39,10 +39,7 @@ struct trained_work {
 
 class shard_lines;
 
-/// How the gradients of a worker become weights, and how the worker gets the weights of its next step. There
-/// are four classes: over the shards (shard_exchange), the same after a sum with the gradients of all other
-/// workers (summed_exchange), by local steps with a push every few steps (local_exchange), and into a block
-/// that all workers share (block_exchange).
+/// How the gradients of a worker become weights, and how the worker gets the weights of its next step.
 ///
 /// The device actor calls bind() before a step and deliver() after it. receive() takes the answers of the
 /// shards; shard_lines counts those that are still missing.
@@ -257,7 +254,6 @@ private:
 /// one at a barrier.
 ///
 ///     deliver() --> summing --gradients_summed--> take_sum(): pushed
-///
 /// Errors   deliver(): std::runtime_error for a gradient that lacks some weights, or has tables.
 class summed_exchange final : public exchange {
 public:

@@ -2,7 +2,6 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/data/batch.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
 
 namespace mailgrad {

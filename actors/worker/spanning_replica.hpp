@@ -1,12 +1,8 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/stage_messages.hpp>
-#include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/kernels/cuda/handles.hpp>
-
-#include <cstdint>
-#include <functional>
 
 namespace mailgrad {
 

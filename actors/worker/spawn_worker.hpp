@@ -1,20 +1,10 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/data/dataset.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/plan/worker_terms.hpp>
 #include <mailgrad/engine/shard/gpu_block.hpp>
-#include <mailgrad/engine/worker/event_watch.hpp>
 #include <mailgrad/engine/worker/gpu_replica.hpp>
-#include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/net/all_reduce.hpp>
-#include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/hogwild_store.hpp>
-
-#include <functional>
-#include <vector>
 
 namespace mailgrad {
 

@@ -5,8 +5,6 @@
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/worker/gpu_stage.hpp>
 
-#include <map>
-
 namespace mailgrad {
 
 struct stage_actor_options {

@@ -1,9 +1,6 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-
-#include <cstdint>
 
 namespace mailgrad {
 
