@@ -1,4 +1,4 @@
-# One folder, one test binary: mailgrad_add_test(tensor LABELS unit SOURCES shape_test.cpp DEPENDS mailgrad::tensor)
+# One folder, one test binary: mailgrad_add_test(tensor LABELS unit SOURCES block_test.cpp DEPENDS mailgrad::tensor)
 #
 # LABELS   one or more of these, by which scripts/test and ctest -L select; mailgrad_tests_<label> builds all of one:
 #          unit     plain classes                          actor    runs of actors on one thread

@@ -13,16 +13,17 @@
 
 namespace mailgrad::testing {
 
-inline std::shared_ptr<const data_split> pictures() {
-  const auto drawn = [](std::size_t count, std::uint64_t seed) {
+inline std::shared_ptr<const data_split> pictures(std::size_t side = 8, std::size_t classes = 3,
+                                                  std::size_t train = 32, std::size_t test = 8) {
+  const auto drawn = [&](std::size_t count, std::uint64_t seed) {
     std::mt19937_64 random(seed);
-    std::vector<float> pixels(count * 64);
+    std::vector<float> pixels(count * side * side);
     for (float& p : pixels) p = static_cast<float>(random() >> 11) * 0x1p-53F;
     std::vector<std::int32_t> labels(count);
-    for (std::int32_t& l : labels) l = static_cast<std::int32_t>(random() % 3);
-    return dataset{float_features{{8, 8, 1}, std::move(pixels)}, std::move(labels), 3};
+    for (std::int32_t& l : labels) l = static_cast<std::int32_t>(random() % classes);
+    return dataset{float_features{{side, side, 1}, std::move(pixels)}, std::move(labels), classes};
   };
-  return std::make_shared<data_split>(data_split{drawn(32, 1), drawn(8, 2), "pictures", {}});
+  return std::make_shared<data_split>(data_split{drawn(train, 1), drawn(test, 2), "pictures", {}});
 }
 
 inline std::shared_ptr<const data_split> text() {
@@ -35,16 +36,17 @@ inline std::shared_ptr<const data_split> text() {
       data_split{squares(0), squares(500), "text", {"a", "b", "c", "d", "e"}});
 }
 
-inline std::shared_ptr<const data_split> tastes() {
-  const auto drawn = [](std::uint64_t seed) {
+/// Samples of two categories, each with a table of so many rows.
+inline std::shared_ptr<const data_split> tastes(std::size_t users = 6, std::size_t films = 4) {
+  const auto drawn = [&](std::uint64_t seed) {
     std::mt19937_64 random(seed);
-    categorical_features f{{6, 4}, {}, 1, {}};
+    categorical_features f{{users, films}, {}, 1, {}};
     std::vector<float> targets;
     for (int i = 0; i < 48; ++i) {
-      const auto user = static_cast<std::int32_t>(random() % 6),
-                 film = static_cast<std::int32_t>(random() % 4);
-      f.categories.insert(f.categories.end(), {user, film});
-      f.values.push_back(static_cast<float>(user) / 6);
+      const std::size_t user = random() % users, film = random() % films;
+      f.categories.insert(f.categories.end(),
+                          {static_cast<std::int32_t>(user), static_cast<std::int32_t>(film)});
+      f.values.push_back(static_cast<float>(user) / static_cast<float>(users));
       targets.push_back(user % 2 == film % 2 ? 1.0F : 0.0F);
     }
     return dataset{std::move(f), std::move(targets)};

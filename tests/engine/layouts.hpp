@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/engine/model/gradient.hpp>
+#include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 
@@ -63,6 +63,12 @@ inline void add_rows(gradient& g, std::size_t variable, std::size_t width,
   block& value_memory = g.sparse_memory.emplace_back(values.size() * sizeof(float));
   std::ranges::copy(values, value_memory.as<float>().begin());
   g.sparse.push_back({variable, width, kept_rows, value_memory.as<float>()});
+}
+
+/// An update of this gradient alone.
+inline void update_once(shard& s, std::shared_ptr<const gradient> g, float scale = 1) {
+  const contribution one{std::move(g), scale};
+  s.update({&one, 1});
 }
 
 /// Plain SGD, which moves a weight by exactly the learning rate times its gradient.

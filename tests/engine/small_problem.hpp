@@ -2,6 +2,7 @@
 
 #include <mailgrad/tests/support/test_name.hpp>
 
+#include <mailgrad/data/batch.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/layer_stack.hpp>
@@ -10,9 +11,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -78,6 +79,18 @@ inline dataset sparse_samples(std::size_t count, std::uint64_t seed) {
 inline std::shared_ptr<const data_split> sparse_data(std::size_t samples = 48) {
   return std::make_shared<data_split>(
       data_split{sparse_samples(samples, 1), sparse_samples(24, 2), "small sparse", {}});
+}
+
+/// Samples `first` to `first + count` of a set of whose rows a batch has at most `most`.
+inline std::shared_ptr<batch> batch_of(const dataset& d, std::uint32_t first, std::size_t count,
+                                       std::uint64_t number = 0, std::size_t most = 8) {
+  auto b = std::make_shared<batch>();
+  shape_batch(d, count, d.is_sparse() ? max_nonzeros(d, most) : 0, *b);
+  std::vector<std::uint32_t> which(count);
+  std::iota(which.begin(), which.end(), first);
+  fill_batch(d, which, *b);
+  b->number = number;
+  return b;
 }
 
 } // namespace mailgrad::testing

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mailgrad/tests/engine/kinds_of_data.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 
 #include <mailgrad/data/dataset.hpp>
@@ -20,22 +21,8 @@
 
 namespace mailgrad::testing {
 
-/// Samples of two categories, of which the first has a table of so many rows.
 inline std::shared_ptr<const data_split> tall_tastes(std::size_t users, std::size_t films = 4) {
-  const auto drawn = [&](std::uint64_t seed) {
-    std::mt19937_64 random(seed);
-    categorical_features f{{users, films}, {}, 1, {}};
-    std::vector<float> targets;
-    for (int i = 0; i < 48; ++i) {
-      const std::size_t user = random() % users, film = random() % films;
-      f.categories.insert(f.categories.end(),
-                          {static_cast<std::int32_t>(user), static_cast<std::int32_t>(film)});
-      f.values.push_back(static_cast<float>(user) / static_cast<float>(users));
-      targets.push_back(user % 2 == film % 2 ? 1.0F : 0.0F);
-    }
-    return dataset{std::move(f), std::move(targets)};
-  };
-  return std::make_shared<data_split>(data_split{drawn(1), drawn(2), "tall tastes", {}});
+  return tastes(users, films);
 }
 
 /// Sparse samples of up to three entries among so many columns.

@@ -1,23 +1,16 @@
-#include <mailgrad/graph/graphviz.hpp>
-
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/graph.hpp>
+#include <mailgrad/graph/graphviz.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/operations.hpp>
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
-#include <sstream>
-
 namespace mailgrad {
 namespace {
 
-using testing::AllOf;
-using testing::ContainsRegex;
-using testing::HasSubstr;
-using testing::Not;
+using testing::AllOf, testing::ContainsRegex, testing::HasSubstr, testing::Not;
 
 std::size_t count(const std::string& text, const std::string& word) {
   std::size_t n = 0;
@@ -98,8 +91,7 @@ std::string edge(const graph& g, std::string_view from, std::string_view to) {
 
 TEST(Graphviz, DrawsTheBackwardPassBesideAndUpwards) {
   graph g;
-  const value x = g.variable("x", {1, 4, 4, 1}, initialiser::zeros());
-  const value loss = reduce_sum(tanh(max_pool(x)));
+  const value x = g.variable("x", {1, 4, 4, 1}, initialiser::zeros()), loss = reduce_sum(tanh(max_pool(x)));
   gradients(loss, g.variables());
   const std::string picture = graphviz(g, {.loss = loss});
   EXPECT_THAT(picture, HasSubstr("newrank=true")) << "else a box may pull its operations upwards";
@@ -204,8 +196,7 @@ TEST(Graphviz, DrawsAndCountsOnlyWhatIsWanted) {
 
 TEST(Graphviz, LeavesWhatSeveralDevicesReadOutsideTheirBoxes) {
   graph g;
-  const value x = g.input("x", {4, 3});
-  const value w = g.variable("w", {3, 3}, initialiser::zeros());
+  const value x = g.input("x", {4, 3}), w = g.variable("w", {3, 3}, initialiser::zeros());
   for (const std::uint32_t index : {0U, 1U}) {
     g.set_place(device{device_kind::cpu, index});
     matmul(x, w);

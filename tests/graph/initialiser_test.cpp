@@ -1,16 +1,11 @@
 #include <mailgrad/graph/initialiser.hpp>
 
-#include <cmath>
 #include <gmock/gmock.h>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
-using testing::AllOf;
-using testing::Each;
-using testing::Ge;
-using testing::Lt;
+using testing::AllOf, testing::Each, testing::Ge, testing::Lt;
 
 std::vector<float> draw(const initialiser& how, std::uint64_t seed, std::string_view name,
                         std::size_t n = 20000) {

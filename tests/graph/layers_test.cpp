@@ -1,54 +1,36 @@
 #include <mailgrad/graph/layers.hpp>
-
 #include <mailgrad/tests/support/gradient_check.hpp>
-
-#include <gmock/gmock.h>
 
 namespace mailgrad {
 namespace {
 
-using test::expect_gradients;
-using test::feeds;
-using test::random_tensor;
-using test::run_once;
-using test::tensor_of;
-using testing::AllOf;
+using test::drawn_variable, test::expect_gradients, test::feeds, test::is_refused, test::is_refused_here,
+    test::names_of, test::random_tensor, test::run_once, test::tensor_of;
 using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
-
-std::vector<std::string> variable_names(const graph& g) {
-  std::vector<std::string> names;
-  for (const value& v : g.variables()) names.push_back(g.of(v).name);
-  return names;
-}
 
 const initialiser& first_values(const graph& g, std::size_t variable) {
   return std::get<variable_node>(g.of(g.variables()[variable]).what).first_values;
 }
 
-TEST(Dense, NamesItsVariables) {
-  graph g;
+using Dense = test::operation_test;
+
+TEST_F(Dense, NamesItsVariables) {
   const value y = dense(g.input("x", {5, 3}), 4, "hidden");
   EXPECT_EQ(y.dims(), (shape{5, 4}));
-  EXPECT_THAT(variable_names(g), ElementsAre("hidden/weights", "hidden/bias"));
+  EXPECT_THAT(names_of(g.variables()), ElementsAre("hidden/weights", "hidden/bias"));
   EXPECT_EQ(g.variables()[0].dims(), (shape{3, 4}));
   EXPECT_EQ(g.variables()[1].dims(), shape{4});
 }
 
-TEST(Dense, MultipliesAddsAndActivates) {
-  graph g;
-  const value x = g.input("x", {1, 2});
-  const value y = dense(x, 3, "layer", activation::relu);
-  feeds fed;
-  fed.emplace_back(x, tensor_of({1, 2}, {1, 2}));
-  fed.emplace_back(g.variables()[0], tensor_of({2, 3}, {1, 2, 3, -4, 5, 6}));
-  fed.emplace_back(g.variables()[1], tensor_of({3}, {0, 1, -20}));
+TEST_F(Dense, MultipliesAddsAndActivates) {
+  const value x = g.input("x", {1, 2}), y = dense(x, 3, "layer", activation::relu);
+  const feeds fed{{x, tensor_of({1, 2}, {1, 2})},
+                  {g.variables()[0], tensor_of({2, 3}, {1, 2, 3, -4, 5, 6})},
+                  {g.variables()[1], tensor_of({3}, {0, 1, -20})}};
   EXPECT_THAT(run_once(y, fed), ElementsAre(0, 13, 0));
 }
 
-TEST(Dense, StartsAsItsActivationNeedsIt) {
-  graph g;
+TEST_F(Dense, StartsAsItsActivationNeedsIt) {
   const value x = g.input("x", {1, 50});
   dense(x, 4, "a", activation::relu);
   dense(x, 4, "b", activation::tanh);
@@ -59,43 +41,33 @@ TEST(Dense, StartsAsItsActivationNeedsIt) {
   EXPECT_EQ(first_values(g, 1).a, 0);
 }
 
-TEST(Dense, SharesVariablesOfOneName) {
-  graph g;
+TEST_F(Dense, SharesVariablesOfOneName) {
   const value x = g.input("x", {5, 4});
   dense(dense(x, 4, "twice"), 4, "twice");
   EXPECT_EQ(g.variables().size(), 2U);
 }
 
-TEST(Dense, ReadsTheLastAxisOfSequences) {
-  graph g;
-  const value x = g.variable("x", {2, 3, 4}, initialiser::uniform(-1, 1));
-  const value y = dense(x, 5, "layer", activation::gelu);
+TEST_F(Dense, ReadsTheLastAxisOfSequences) {
+  const value x = drawn("x", {2, 3, 4}), y = dense(x, 5, "layer", activation::gelu);
   EXPECT_EQ(y.dims(), (shape{2, 3, 5}));
   expect_gradients(y, g.variables());
 }
 
-TEST(Dense, HasAGradientUnderEachActivation) {
+TEST_F(Dense, HasAGradientUnderEachActivation) {
   for (const activation how : {activation::none, activation::gelu, activation::tanh, activation::sigmoid}) {
-    graph g;
-    const value x = g.variable("x", {3, 4}, initialiser::uniform(-1, 1));
-    expect_gradients(dense(x, 2, "layer", how), g.variables());
+    graph fresh;
+    const value x = drawn_variable(fresh, "x", {3, 4});
+    expect_gradients(dense(x, 2, "layer", how), fresh.variables());
   }
 }
 
-TEST(Dense, NamesTheUsersLine) {
-  graph g;
+TEST_F(Dense, NamesTheUsersLine) {
   const value x = g.input("x", {5});
-  const std::string line = std::to_string(__LINE__ + 1);
-  const auto wrong = [&] { dense(x, 4, "hidden"); };
-  EXPECT_THAT(wrong,
-              ThrowsMessage<graph_error>(AllOf(HasSubstr("layers_test.cpp:" + line),
-                                               HasSubstr("hidden takes rows of numbers, not float32 5"))));
+  EXPECT_THAT([&] { dense(x, 4, "hidden"); }, is_refused_here("hidden takes rows of numbers, not float32 5"));
   dense(g.input("y", {5, 3}), 4, "hidden");
-  EXPECT_THAT(
-      [&] {
-        dense(g.input("z", {5, 2}), 4, "hidden");
-      },
-      ThrowsMessage<graph_error>(HasSubstr("variable 'hidden/weights' of shape 2x4 is already there")));
+  const value z = g.input("z", {5, 2});
+  EXPECT_THAT([&] { dense(z, 4, "hidden"); },
+              is_refused("variable 'hidden/weights' of shape 2x4 is already there"));
 }
 
 TEST(SparseDense, AgreesWithDense) {
@@ -109,39 +81,37 @@ TEST(SparseDense, AgreesWithDense) {
   EXPECT_EQ(g.variables().size(), 2U);
 }
 
-TEST(Conv, NamesItsVariables) {
-  graph g;
+using Conv = test::operation_test;
+
+TEST_F(Conv, NamesItsVariables) {
   const value y = conv(g.input("x", {2, 8, 6, 3}), 5, "first", {.window = {3, 2}, .stride = {2, 1}});
   EXPECT_EQ(y.dims(), (shape{2, 4, 6, 5}));
-  EXPECT_THAT(variable_names(g), ElementsAre("first/weights", "first/bias"));
+  EXPECT_THAT(names_of(g.variables()), ElementsAre("first/weights", "first/bias"));
   EXPECT_EQ(g.variables()[0].dims(), (shape{3, 2, 3, 5}));
 }
 
-TEST(Conv, HasAGradient) {
-  graph g;
-  const value x = g.variable("x", {2, 4, 3, 2}, initialiser::uniform(-1, 1));
+TEST_F(Conv, HasAGradient) {
+  const value x = drawn("x", {2, 4, 3, 2});
   expect_gradients(conv(x, 3, "layer", {.how = activation::tanh}), g.variables());
 }
 
-TEST(Conv, WantsImages) {
-  graph g;
+TEST_F(Conv, WantsImages) {
   const value x = g.input("x", {5, 3});
-  EXPECT_THAT([&] { conv(x, 4, "first"); },
-              ThrowsMessage<graph_error>(HasSubstr("first takes images of height x width x channels")));
+  EXPECT_THAT([&] { conv(x, 4, "first"); }, is_refused("first takes images of height x width x channels"));
 }
 
 TEST(Embedding, LooksUpItsTable) {
   graph g;
   const value y = embedding(g.constant(tensor_of<std::int32_t>({2, 3}, {0, 1, 2, 3, 4, 0})), 5, 7, "words");
   EXPECT_EQ(y.dims(), (shape{2, 3, 7}));
-  EXPECT_THAT(variable_names(g), ElementsAre("words/table"));
+  EXPECT_THAT(names_of(g.variables()), ElementsAre("words/table"));
   EXPECT_FALSE(gradients(reduce_sum(y), g.variables()).front().sparse.empty());
 }
 
 TEST(LayerNormLayer, BeginsAsTheNormAlone) {
   graph g;
   const value y = layer_norm(g.constant(random_tensor({4, 8}, 1)), "norm");
-  EXPECT_THAT(variable_names(g), ElementsAre("norm/gamma", "norm/beta"));
+  EXPECT_THAT(names_of(g.variables()), ElementsAre("norm/gamma", "norm/beta"));
   const auto rows = run_once(y);
   for (std::size_t r = 0; r < 4; ++r) {
     float sum = 0;

@@ -5,8 +5,7 @@
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::SizeIs;
+using testing::ElementsAre, testing::SizeIs;
 
 TEST(OnnxNodes, GiveEveryValueANameOfItsOwn) {
   onnx_nodes nodes;

@@ -1,22 +1,13 @@
-#include <mailgrad/graph/variable_union.hpp>
-
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/operations.hpp>
-
-#include <gmock/gmock.h>
-
-#include <functional>
-#include <string>
-#include <vector>
+#include <mailgrad/graph/variable_union.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
+using testing::ElementsAre, testing::throws;
 
 class VariableUnion : public ::testing::Test {
 protected:
@@ -94,11 +85,9 @@ TEST_F(VariableUnion, RefusesAnotherShapeUnderANameAndNamesBoth) {
   const auto second = std::to_string(__LINE__ + 1);
   const auto build = [](graph& g) { return whole(g, "c") + reduce_sum(g.variable("w", {3, 2}, {})); };
   EXPECT_THAT([&] { add(build); },
-              ThrowsMessage<graph_error>(AllOf(
-                  HasSubstr("variable 'w' is float32 3x2 in the graph of worker 2 (variable_union_test.cpp:" +
-                            second),
-                  HasSubstr("float32 2x3 in the graph of worker 0 (variable_union_test.cpp:" + first),
-                  HasSubstr("two names"))));
+              throws<graph_error>(
+                  "variable 'w' is float32 3x2 in the graph of worker 2 (variable_union_test.cpp:" + second,
+                  "float32 2x3 in the graph of worker 0 (variable_union_test.cpp:" + first, "two names"));
   EXPECT_THAT(names(), ElementsAre("w", "b")) << "nothing of what was refused";
 }
 
@@ -107,9 +96,8 @@ TEST_F(VariableUnion, RefusesATableThatAnotherWorkerReadsWhole) {
   EXPECT_THAT([&] { add([](graph& g) {
                       return whole(g, "table", {4, 2});
                     }); },
-              ThrowsMessage<graph_error>(
-                  AllOf(HasSubstr("gradient of variable 'table' is whole in the graph of worker 1"),
-                        HasSubstr("comes in rows in the graph of worker 0"))));
+              throws<graph_error>("gradient of variable 'table' is whole in the graph of worker 1",
+                                  "comes in rows in the graph of worker 0"));
 }
 
 } // namespace

@@ -1,16 +1,13 @@
-#include <mailgrad/tests/support/special_floats.hpp>
-#include <mailgrad/tests/support/window_shapes.hpp>
-#include <mailgrad/tests/support/without_cuda.hpp>
-
 #include <mailgrad/kernels/pooling.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tests/support/needs_gpu.hpp>
+#include <mailgrad/tests/support/special_floats.hpp>
+#include <mailgrad/tests/support/window_shapes.hpp>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <random>
-#include <vector>
 
 namespace mailgrad {
 namespace {
@@ -27,8 +24,7 @@ std::size_t y_size(const window_grid& g) { return g.batch * g.windows() * g.chan
 template <class Visit>
 void for_each_member(const window_grid& g, Visit visit) {
   for (std::size_t y = 0; y < y_size(g); ++y) {
-    const std::size_t channel = y % g.channels;
-    const std::size_t window = y / g.channels % g.windows();
+    const std::size_t channel = y % g.channels, window = y / g.channels % g.windows();
     const std::size_t image = y / g.channels / g.windows();
     for (std::size_t k = 0; k < g.rows * g.columns; ++k) {
       const std::size_t row = window / g.out_width * g.stride_rows + k / g.columns;
@@ -52,8 +48,7 @@ floats random_values(std::size_t n) {
 class Pooling : public testing::TestWithParam<window_grid> {
 protected:
   window_grid g = GetParam();
-  floats x = random_values(x_size(g));
-  floats dy = random_values(y_size(g));
+  floats x = random_values(x_size(g)), dy = random_values(y_size(g));
 };
 
 TEST_P(Pooling, MaxEqualsThePlainLoop) {
@@ -84,8 +79,7 @@ TEST_P(Pooling, MaxGradientGoesToTheChosen) {
 }
 
 TEST_P(Pooling, AverageEqualsThePlainLoop) {
-  floats expected(y_size(g));
-  floats count(y_size(g));
+  floats expected(y_size(g)), count(y_size(g));
   for_each_member(g, [&](auto a, auto b, auto) {
     expected[b] += x[a];
     count[b] += 1;
@@ -116,45 +110,42 @@ INSTANTIATE_TEST_SUITE_P(
                     pooled_windows{3, 5, 5, 8, 5, 5, 1, 1}.grid(),    // the whole image
                     pooled_windows{0, 4, 4, 2, 2, 2, 2, 2}.grid()));  // no images
 
-TEST(MaxPool, OfEqualValuesChoosesTheFirst) {
-  const window_grid g = pooled_windows{1, 2, 2, 1, 2, 2, 2, 2}.grid();
-  const floats x{1, 3, 3, 3};
-  float y = 0;
-  std::int32_t chosen = -1;
-  max_pool(host_stream{}, g, x.data(), &y, &chosen);
-  EXPECT_EQ(chosen, 1);
+struct chosen_value {
+  float y;
+  std::int32_t position;
+};
+/// The result of the only window of an image of one channel.
+chosen_value max_of(const pooled_windows& window, const floats& x) {
+  chosen_value found{0, -1};
+  max_pool(host_stream{}, window.grid(), x.data(), &found.y, &found.position);
+  return found;
 }
+constexpr pooled_windows two_by_two{1, 2, 2, 1, 2, 2, 2, 2};
+
+TEST(MaxPool, OfEqualValuesChoosesTheFirst) { EXPECT_EQ(max_of(two_by_two, {1, 3, 3, 3}).position, 1); }
 
 TEST(MaxPool, ANanIsTheResultWhereverItStands) {
-  const window_grid g = pooled_windows{1, 2, 2, 1, 2, 2, 2, 2}.grid();
   for (std::size_t k = 0; k < 4; ++k) {
     floats x{1, 5, 2, 7};
     x[k] = nan;
-    float y = 0;
-    std::int32_t chosen = -1;
-    max_pool(host_stream{}, g, x.data(), &y, &chosen);
-    EXPECT_TRUE(std::isnan(y)) << k;
-    EXPECT_EQ(chosen, static_cast<std::int32_t>(k));
+    const chosen_value found = max_of(two_by_two, x);
+    EXPECT_TRUE(std::isnan(found.y)) << k;
+    EXPECT_EQ(found.position, static_cast<std::int32_t>(k));
   }
 }
 
 TEST(MaxPool, NeverChoosesPadding) {
-  const window_grid g = pooled_windows{1, 1, 1, 1, 3, 3, 1, 1, 1}.grid();
-  const float x = -5;
-  float y = 0;
-  std::int32_t chosen = -1;
-  max_pool(host_stream{}, g, &x, &y, &chosen);
-  EXPECT_EQ(y, -5);
-  EXPECT_EQ(chosen, 4);
+  const chosen_value found = max_of({1, 1, 1, 1, 3, 3, 1, 1, 1}, {-5});
+  EXPECT_EQ(found.y, -5);
+  EXPECT_EQ(found.position, 4);
 }
 
 TEST(MaxPool, RefusesAStreamOfAGpu) {
   MAILGRAD_SKIP_WITH_CUDA();
-  const window_grid g = pooled_windows{1, 2, 2, 1, 2, 2, 2, 2}.grid();
   const floats x(4);
   float y = 0;
   std::int32_t chosen = 0;
-  EXPECT_THROW(max_pool(cuda_stream{}, g, x.data(), &y, &chosen), device_error);
+  EXPECT_THROW(max_pool(cuda_stream{}, two_by_two.grid(), x.data(), &y, &chosen), device_error);
 }
 
 } // namespace

@@ -2,7 +2,6 @@
 
 #include <Eigen/Core>
 #include <gtest/gtest.h>
-#include <vector>
 
 namespace mailgrad {
 namespace {

@@ -8,10 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
-#include <tuple>
-#include <vector>
-
 // Runs actors on the test's own thread, one message at a time. The test also sets the time.
 
 namespace mailgrad::testing {

@@ -4,12 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <iterator>
-#include <optional>
 #include <random>
-#include <string>
 
 namespace mailgrad::testing {
 

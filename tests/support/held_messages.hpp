@@ -6,9 +6,6 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
-#include <map>
-#include <utility>
-#include <vector>
 
 namespace mailgrad::testing {
 

@@ -8,7 +8,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <string>
 #include <string_view>
 
 namespace mailgrad {

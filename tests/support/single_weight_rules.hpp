@@ -7,20 +7,14 @@
 
 namespace mailgrad::testing {
 
-/// The names of the built-in rules that need not be told of variables.
-inline std::vector<std::string_view> single_weight_rules() {
+/// The names of the built-in rules that need to be told of variables, or need not.
+inline std::vector<std::string_view> rules_that_see(bool whole_variables) {
   std::vector<std::string_view> names;
   for (const std::string_view name : optimizer_names())
-    if (!sees_whole_variables(parse_optimizer(name))) names.push_back(name);
+    if (sees_whole_variables(parse_optimizer(name)) == whole_variables) names.push_back(name);
   return names;
 }
-
-/// The names of the others.
-inline std::vector<std::string_view> whole_variable_rules() {
-  std::vector<std::string_view> names;
-  for (const std::string_view name : optimizer_names())
-    if (sees_whole_variables(parse_optimizer(name))) names.push_back(name);
-  return names;
-}
+inline std::vector<std::string_view> single_weight_rules() { return rules_that_see(false); }
+inline std::vector<std::string_view> whole_variable_rules() { return rules_that_see(true); }
 
 } // namespace mailgrad::testing

@@ -4,13 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
-
 namespace mailgrad::testing {
 namespace {
 

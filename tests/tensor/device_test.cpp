@@ -1,26 +1,21 @@
 #include <mailgrad/tensor/device.hpp>
-
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <sched.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <string>
 #include <string_view>
+#include <system_error>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
+using testing::AllOf, testing::HasSubstr, testing::Not, testing::Optional, testing::StartsWith,
+    testing::ThrowsMessage;
 
 /// What `call` says when it refuses a device; empty if it does not.
 template <class Call>
@@ -48,7 +43,7 @@ TEST(Device, WithoutAnIndexIsTheFirst) {
 }
 
 TEST(Device, OfUnknownKindIsRefusedWithTheKindsThereAre) {
-  for (const char* text : {"gpu:0", "CUDA:0", "HOST", "", ":"})
+  for (const char* text : {"gpu:0", "tpu:0", "CUDA:0", "HOST", "", ":"})
     EXPECT_EQ(refusal([text] { parse_device(text); }),
               "device '" + std::string(text) + "': expected cpu:N or cuda:N");
 }
@@ -57,9 +52,8 @@ TEST(Device, WithoutAProperIndexOrLaneIsRefusedWithOneThatIs) {
   const auto says = [](const char* text, const std::string& why) {
     EXPECT_EQ(refusal([text] { parse_device(text); }), "device '" + std::string(text) + "': " + why);
   };
-  const std::string core = "; write cpu:0, or cpu:1 for the second core";
-  const std::string gpu = "; write cuda:0",
-                    stream_of_gpu = "; write cuda:0/1 for the second stream of cuda:0";
+  const std::string core = "; write cpu:0, or cpu:1 for the second core", gpu = "; write cuda:0",
+                    stream_of_gpu = gpu + "/1 for the second stream of cuda:0";
   says("cpu:", "'' is not an index" + core);
   for (const std::string index : {"x", "1x", "-1", " 1", "1:2", "99999999999x"}) {
     says(("cpu:" + index).c_str(), "'" + index + "' is not an index" + core);
@@ -73,6 +67,8 @@ TEST(Device, WithoutAProperIndexOrLaneIsRefusedWithOneThatIs) {
 TEST(Device, WhoseNumberIsTooLargeIsRefusedAsThat) {
   EXPECT_THAT(refusal([] { parse_device("cuda:4294967296"); }),
               HasSubstr("'4294967296' is too large for an index; write cuda:0"));
+  EXPECT_THAT(refusal([] { parse_device("cpu:99999999999999999999"); }),
+              HasSubstr("is too large for an index"));
   EXPECT_THAT(refusal([] { parse_device("cuda:0/99999999999"); }), HasSubstr("is too large for a stream"));
   EXPECT_EQ(parse_device("cuda:4294967295").index, 4294967295U);
 }
@@ -96,9 +92,6 @@ TEST(Device, ThatIsMissingIsRefusedWithAListOfWhatThereIs) {
   EXPECT_THAT(why, StartsWith("device cuda:4096 is not available; this machine has cpu:0"));
   EXPECT_THAT(why, Not(HasSubstr("\n")));
 }
-
-using ::testing::AllOf;
-using ::testing::Optional;
 
 /// The control groups of a process, played by files.
 class PlayedGroups : public ::testing::Test {
@@ -183,11 +176,9 @@ TEST(UsableCores, AreThoseOfTheTightestLimit) {
 }
 
 TEST(UsableCores, CountAPartOfACoreAsOne) {
-  EXPECT_EQ((usable_cores{8, 8, 0.5}).count(), 1U);
-  EXPECT_EQ((usable_cores{8, 8, 0.01}).count(), 1U);
-  EXPECT_EQ((usable_cores{8, 8, 1.5}).count(), 2U);
-  EXPECT_EQ((usable_cores{8, 8, 1.0}).count(), 1U);
-  EXPECT_EQ((usable_cores{8, 8, 7.2}).count(), 8U);
+  for (const auto& [quota, count] :
+       {std::pair(0.5, 1U), std::pair(0.01, 1U), std::pair(1.5, 2U), std::pair(1.0, 1U), std::pair(7.2, 8U)})
+    EXPECT_EQ((usable_cores{8, 8, quota}).count(), count) << quota;
 }
 
 TEST(UsableCores, SayWhyThereAreFewerThanTheMachineHas) {
@@ -213,6 +204,41 @@ TEST(UsableCores, OfThisProcessAreWhatTheSystemHasSet) {
   EXPECT_EQ(cores_of_process().bound, 1U);
   EXPECT_EQ(usable_core_devices().size(), 1U);
   sched_setaffinity(0, sizeof before, &before);
+}
+
+TEST(WorldCategory, HasWordsForEachCode) {
+  EXPECT_STREQ(world_category().name(), "mailgrad");
+  using enum world_errc;
+  for (const auto& [code, words] :
+       {std::pair(no_such_device, "no such device"), std::pair(device_failure, "device failure"),
+        std::pair(malformed_file, "malformed file"), std::pair(malformed_message, "malformed message"),
+        std::pair(world_errc::out_of_memory, "out of memory"), std::pair(wrong_place, "wrong place")})
+    EXPECT_EQ(make_error_code(code).message(), words);
+}
+
+TEST(WorldCategory, NamesACodeItDoesNotKnow) { EXPECT_EQ(world_category().message(99), "unknown error 99"); }
+
+TEST(DeviceError, SaysItsLineAndNothingElse) {
+  const device_error e(world_errc::device_failure, "cuda:0: out of memory");
+  EXPECT_STREQ(e.what(), "cuda:0: out of memory");
+  EXPECT_EQ(e.code(), world_errc::device_failure);
+}
+
+TEST(OutOfMemory, SaysOnceWhatItWasFor) {
+  const auto lacking = []() -> int { throw out_of_memory("cuda:0: out of memory: 4 GiB asked for"); };
+  const auto of_a_step = [&] { return naming_memory([] { return "the values of a step"; }, lacking); };
+  EXPECT_THAT(
+      [&] { naming_memory("a worker", of_a_step); },
+      ThrowsMessage<out_of_memory>("cuda:0: out of memory: 4 GiB asked for, for the values of a step"));
+}
+
+TEST(OutOfMemory, NamesNoOtherError) {
+  const auto lost = []() -> int { throw device_error(world_errc::device_failure, "lost"); };
+  EXPECT_THAT([&] { naming_memory("a worker", lost); }, ThrowsMessage<device_error>("lost"));
+}
+
+TEST(DeviceError, IsCaughtAsASystemError) {
+  EXPECT_THROW(throw device_error(world_errc::no_such_device, "cuda:0"), std::system_error);
 }
 
 } // namespace

@@ -1,11 +1,9 @@
 #include <mailgrad/tensor/hogwild_store.hpp>
-
-#include <gtest/gtest.h>
+#include <mailgrad/tests/support/refusal.hpp>
 
 #include <array>
-#include <cstdint>
+#include <span>
 #include <thread>
-#include <vector>
 
 namespace mailgrad {
 namespace {
@@ -79,15 +77,28 @@ TEST(HogwildStore, LosesNoVersionAndTearsNoCoordinateAmongThreads) {
       store.advance();
     }
   };
-  {
-    const std::jthread first(work);
-    const std::jthread second(work);
-  }
+  { const std::jthread first(work), second(work); }
   EXPECT_EQ(store.version(), 2 * updates);
   const float sum = store.load(0); // additions may be lost, but what is there is a whole number of them
   EXPECT_EQ(sum, static_cast<float>(static_cast<std::uint64_t>(sum)));
   EXPECT_GE(sum, 1.0F);
   EXPECT_LE(sum, static_cast<float>(2 * updates));
+}
+
+TEST(Refusals, OfWeightsThatAHogwildStoreDoesNotHold) {
+  constexpr std::size_t wraps = ~std::size_t{0};
+  std::vector<float> some(8);
+  const auto none = std::span(some).first(0);
+  hogwild_store store(std::vector<float>(20)), nothing({});
+  const std::string words = "8 weights from 13 on, where it holds 20";
+  testing::expect_refused(words, [&] { store.load(13, some); });
+  testing::expect_refused("load from behind the end", "holds 20", [&] { store.load(21, none); });
+  testing::expect_refused("load from where counting wraps", "holds 20", [&] { store.load(wraps, some); });
+  testing::expect_refused(words, [&] { store.store(13, some); });
+  testing::expect_refused("holds 20", [&] { store.store(wraps - 3, some); });
+  testing::expect_refused("holds 0", [&] { nothing.load(0, some); });
+  store.store(12, some);
+  store.load(20, none);
 }
 
 } // namespace

@@ -1,20 +1,13 @@
-#include <mailgrad/tests/tensor/late_queue.hpp>
-
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/memory.hpp>
+#include <mailgrad/tests/tensor/late_queue.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <utility>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
+using testing::ElementsAre, testing::IsEmpty, testing::SizeIs;
 
 /// Where nobody may look on the host.
 memory gpu_memory(std::uint32_t gpu, int* freed = nullptr) {
@@ -24,14 +17,7 @@ memory gpu_memory(std::uint32_t gpu, int* freed = nullptr) {
   }));
 }
 
-std::string refusal_of_memory(const auto& f) {
-  try {
-    f();
-  } catch (const device_error& e) {
-    return e.what();
-  }
-  return "nothing was refused";
-}
+auto is_refused(const char* words) { return testing::ThrowsMessage<device_error>(words); }
 
 TEST(Memory, OfTheHostIsReadByTheHostAndItsKernels) {
   memory m(block(2 * sizeof(float)));
@@ -45,19 +31,18 @@ TEST(Memory, OfTheHostIsReadByTheHostAndItsKernels) {
 TEST(Memory, OfADeviceIsForThatDevicesKernelsAlone) {
   const memory m = gpu_memory(1);
   EXPECT_FALSE(m.is_on_host());
+  const char* const on_host = "memory of cuda:1 cannot be read on the host; copy it there first";
   EXPECT_THAT(m.on<float>(cuda_stream{.device = 1}), SizeIs(1));
-  EXPECT_EQ(refusal_of_memory([&] { m.on_host<float>(); }),
-            "memory of cuda:1 cannot be read on the host; copy it there first");
-  EXPECT_EQ(refusal_of_memory([&] { m.on<float>(host_stream{}); }),
-            "memory of cuda:1 cannot be read on the host; copy it there first");
-  EXPECT_EQ(refusal_of_memory([&] { m.on<float>(cuda_stream{.device = 0}); }),
-            "memory of cuda:1 cannot be read by a kernel on cuda:0");
+  EXPECT_THAT([&] { m.on_host<float>(); }, is_refused(on_host));
+  EXPECT_THAT([&] { m.on<float>(host_stream{}); }, is_refused(on_host));
+  EXPECT_THAT([&] { m.on<float>(cuda_stream{.device = 0}); },
+              is_refused("memory of cuda:1 cannot be read by a kernel on cuda:0"));
 }
 
 TEST(Memory, OfTheHostIsRefusedToKernelsOfADevice) {
   const memory m(block(8));
-  EXPECT_EQ(refusal_of_memory([&] { m.on<float>(cuda_stream{}); }),
-            "memory of the host cannot be read by a kernel on cuda:0");
+  EXPECT_THAT([&] { m.on<float>(cuda_stream{}); },
+              is_refused("memory of the host cannot be read by a kernel on cuda:0"));
 }
 
 TEST(Memory, OfADeviceIsFreedOnce) {
@@ -76,7 +61,7 @@ TEST(Snapshot, IsReadableOnceItsEventHasPassed) {
   testing::late_queue queue;
   auto values = std::make_shared<memory>(queue.allocate(sizeof(float)));
   const snapshot s(values, queue.record());
-  EXPECT_EQ(refusal_of_memory([&] { s.on_host(); }), "a snapshot was to be read before it was written");
+  EXPECT_THAT([&] { s.on_host(); }, is_refused("a snapshot was to be read before it was written"));
   EXPECT_THAT(s.on(queue.where()), SizeIs(1)) << "kernels are queued behind the event";
   queue.run();
   EXPECT_THAT(s.on_host(), ElementsAre(0));
@@ -104,8 +89,8 @@ TEST(HostQueue, RefusesToQueueBehindAnEventThatHasNotPassed) {
   testing::late_queue late;
   const device_event not_yet = late.record();
   host_queue queue;
-  EXPECT_EQ(refusal_of_memory([&] { queue.wait_for(not_yet); }),
-            "the host waits for no event; hold the work back until it has passed");
+  EXPECT_THAT([&] { queue.wait_for(not_yet); },
+              is_refused("the host waits for no event; hold the work back until it has passed"));
   late.run();
   EXPECT_NO_THROW(queue.wait_for(not_yet));
   EXPECT_NO_THROW(queue.wait_for(device_event()));

@@ -1,22 +1,18 @@
-#include <mailgrad/engine/account/early_stop.hpp>
-
 #include <mailgrad/data/dataset.hpp>
+#include <mailgrad/engine/account/early_stop.hpp>
+#include <mailgrad/tests/support/refusal.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <optional>
 #include <stdexcept>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::HasSubstr;
+using namespace ::testing;
 
 early_stop when(std::string_view text, judged_on samples = judged_on::test) {
   return {parse_stop_conditions(text, samples), 0};
@@ -30,27 +26,16 @@ metrics_line line(double loss) {
 
 evaluation_made test(std::uint64_t steps, double loss) { return {.steps = steps, .loss = loss}; }
 
-std::string refusal(std::string_view text, judged_on samples = judged_on::test) {
-  try {
-    parse_stop_conditions(text, samples);
-  } catch (const std::invalid_argument& e) {
-    return e.what();
-  }
-  return "";
-}
-
 TEST(EarlyStop, ComparesAsTheSignSays) {
-  EXPECT_TRUE(when("train_loss<0.3").judge(line(0.2)));
-  EXPECT_FALSE(when("train_loss<0.3").judge(line(0.3)));
-  EXPECT_TRUE(when("train_loss<=0.3").judge(line(0.3)));
-  EXPECT_FALSE(when("train_loss<=0.3").judge(line(0.31)));
-  EXPECT_TRUE(when("train_loss>0.3").judge(line(0.31)));
-  EXPECT_FALSE(when("train_loss>0.3").judge(line(0.3)));
-  EXPECT_TRUE(when("train_loss>=0.3").judge(line(0.3)));
-  EXPECT_FALSE(when("train_loss>=0.3").judge(line(0.29)));
-}
-
-TEST(EarlyStop, SaysWhy) {
+  struct row {
+    const char* condition;
+    double holds, does_not;
+  };
+  for (const row& r : {row{"train_loss<0.3", 0.2, 0.3}, row{"train_loss<=0.3", 0.3, 0.31},
+                       row{"train_loss>0.3", 0.31, 0.3}, row{"train_loss>=0.3", 0.3, 0.29}}) {
+    EXPECT_TRUE(when(r.condition).judge(line(r.holds))) << r.condition;
+    EXPECT_FALSE(when(r.condition).judge(line(r.does_not))) << r.condition;
+  }
   EXPECT_EQ(when("train_loss < 0.3").judge(line(0.25)), "train_loss is 0.25, below 0.3");
   EXPECT_EQ(when("train_loss>=0.25").judge(line(0.25)), "train_loss is 0.25, at least 0.25");
 }
@@ -83,18 +68,21 @@ TEST(EarlyStop, ReadsShortNamesByTheSamplesOfTheTests) {
 }
 
 TEST(EarlyStop, RefusesWhatItCannotJudge) {
-  EXPECT_EQ(refusal("loss"),
-            "--stop-when 'loss': expected a figure, one of < <= > >=, and a number, as in loss<0.3");
-  EXPECT_THAT(refusal(""), HasSubstr("expected a figure"));
-  EXPECT_THAT(refusal("loss<0.3,"), HasSubstr("expected a figure"));
-  EXPECT_THAT(refusal("loss<much"), HasSubstr("'much' is no number"));
-  EXPECT_THAT(refusal("loss<nan"), HasSubstr("'nan' is no number"));
-  EXPECT_THAT(refusal("loss=<0.3"), HasSubstr("there is no figure 'loss='"));
-  EXPECT_THAT(refusal("test_los<0.3"), HasSubstr("did you mean 'test_loss'?"));
-  EXPECT_THAT(refusal("accuracy>0.9", judged_on::nothing),
-              HasSubstr("'test_accuracy' is not measured during the run; say how often to test"));
-  EXPECT_THAT(refusal("test_loss<1", judged_on::validation), HasSubstr("the samples that are held out"));
-  EXPECT_THAT(refusal("validation_loss<1", judged_on::test), HasSubstr("no samples are held out"));
+  struct row {
+    const char* text;
+    const char* why;
+    judged_on samples = judged_on::test;
+  };
+  for (const row& r :
+       {row{"loss", "--stop-when 'loss': expected a figure, one of < <= > >=, and a number, as in loss<0.3"},
+        row{"", "expected a figure"}, row{"loss<0.3,", "expected a figure"},
+        row{"loss<much", "'much' is no number"}, row{"loss<nan", "'nan' is no number"},
+        row{"loss=<0.3", "there is no figure 'loss='"}, row{"test_los<0.3", "did you mean 'test_loss'?"},
+        row{"accuracy>0.9", "'test_accuracy' is not measured during the run; say how often to test",
+            judged_on::nothing},
+        row{"test_loss<1", "the samples that are held out", judged_on::validation},
+        row{"validation_loss<1", "no samples are held out"}})
+    testing::expect_refused({r.text, [&] { parse_stop_conditions(r.text, r.samples); }, r.why});
 }
 
 TEST(EarlyStop, KnowsWhichConditionsAskForTests) {
@@ -114,20 +102,22 @@ TEST(EarlyStop, LosesPatienceAfterSoManyTestsWithoutALowerLoss) {
   EXPECT_EQ(rule.judge(test(50, std::numeric_limits<double>::quiet_NaN())),
             "the test loss has not fallen in 2 tests; the lowest was 0.4, after 30 steps");
   EXPECT_FALSE(rule.judge(test(60, 0.9))) << "the run is told once";
-}
-
-TEST(EarlyStop, ComparesWithTheBestOfAnEarlierProcess) {
-  early_stop rule({}, 1, {.steps = 10, .lowest_loss = 0.3, .lowest_at = 10});
-  EXPECT_TRUE(rule.judge(test(20, 0.35)));
+  early_stop untold;
+  EXPECT_FALSE(untold.active());
+  EXPECT_FALSE(untold.judge(line(0)));
+  EXPECT_FALSE(untold.judge(test(1, 1)));
+  EXPECT_FALSE(untold.judge(test(2, 2)));
 }
 
 /// With other workers than before, the steps of tests begin anew, and those of the run do not.
 TEST(EarlyStop, NamesTheLowestTestByTheStepsOfTheWholeRun) {
+  early_stop resumed({}, 1, {.steps = 10, .lowest_loss = 0.3, .lowest_at = 10});
+  EXPECT_TRUE(resumed.judge(test(20, 0.35))) << "the best is of an earlier process";
   early_stop rule({}, 1, {.lowest_loss = 0.5, .lowest_at = 90}, counted_tests::for_patience, 100);
   EXPECT_FALSE(rule.judge(test(10, 0.4)));
   EXPECT_EQ(rule.tests().lowest_at, 110U);
   EXPECT_EQ(rule.tests().steps, 10U) << "as the tests to come count";
-  EXPECT_THAT(rule.judge(test(20, 0.6)).value(), ::testing::HasSubstr("the lowest was 0.4, after 110 steps"));
+  EXPECT_THAT(rule.judge(test(20, 0.6)).value(), HasSubstr("the lowest was 0.4, after 110 steps"));
 }
 
 /// Wherever a run is interrupted, it ends by the same test and for the same reason.
@@ -164,17 +154,6 @@ TEST(EarlyStop, NamesTheSamplesThatAreHeldOut) {
   EXPECT_THAT(rule.judge(x).value_or(""), HasSubstr("the validation loss has not fallen in 1 test;"));
 }
 
-TEST(EarlyStop, StopsNothingUnlessItIsTold) {
-  early_stop rule;
-  EXPECT_FALSE(rule.active());
-  EXPECT_FALSE(rule.judge(line(0)));
-  EXPECT_FALSE(rule.judge(test(1, 1)));
-  EXPECT_FALSE(rule.judge(test(2, 2)));
-}
-
-using ::testing::AllOf;
-using ::testing::Not;
-
 const double chance_of_ten = std::log(10.0);
 
 /// What the watch says of notices with these losses, each of so many steps; the first is of one step.
@@ -196,18 +175,12 @@ std::vector<double> grown(double from, double factor, std::size_t count) {
   return all;
 }
 
-TEST(DivergenceWatch, EndsARunWhoseLossGrowsAndGrows) {
-  const auto why = told({chance_of_ten, 1}, grown(2.3, 10, 20));
-  ASSERT_TRUE(why);
-  EXPECT_THAT(*why, AllOf(HasSubstr("the loss has grown to nonsense"), HasSubstr("60 steps in a row"),
-                          HasSubstr("--lr"), HasSubstr("--on-divergence go-on"), Not(HasSubstr("\n"))));
-}
-
-TEST(DivergenceWatch, EndsARunWhoseLossHasGrownAndStays) {
-  std::vector<double> losses{2.3, 2.1, 40, 1e15, 1.2e15, 1.1e15, 1e15};
-  const auto why = told({chance_of_ten, 1}, losses);
-  ASSERT_TRUE(why);
-  EXPECT_THAT(*why, AllOf(HasSubstr(" 1e+15 or more"), HasSubstr("above the limit of 2303")));
+TEST(DivergenceWatch, EndsARunWhoseLossHasGrownAndDoesNotFall) {
+  EXPECT_THAT(told({chance_of_ten, 1}, grown(2.3, 10, 20)).value_or(""),
+              AllOf(HasSubstr("the loss has grown to nonsense"), HasSubstr("60 steps in a row"),
+                    HasSubstr("--lr"), HasSubstr("--on-divergence go-on"), Not(HasSubstr("\n"))));
+  EXPECT_THAT(told({chance_of_ten, 1}, {2.3, 2.1, 40, 1e15, 1.2e15, 1.1e15, 1e15}).value_or(""),
+              AllOf(HasSubstr(" 1e+15 or more"), HasSubstr("above the limit of 2303")));
 }
 
 TEST(DivergenceWatch, WaitsForThreeNoticesOfEachWorkerAndThirtyTwoSteps) {
@@ -222,7 +195,8 @@ TEST(DivergenceWatch, WaitsForThreeNoticesOfEachWorkerAndThirtyTwoSteps) {
   EXPECT_TRUE(told({chance_of_ten, 128}, many, 1));
 }
 
-TEST(DivergenceWatch, IsSilentAboutASpike) {
+TEST(DivergenceWatch, IsSilentAboutASpikeAndABoundedLoss) {
+  EXPECT_FALSE(told({chance_of_ten, 1}, {2.3, 300, 500, 420, 380, 510, 400, 300, 250}));
   // One bad update: of two workers, each tells of it in two notices.
   EXPECT_FALSE(told({chance_of_ten, 2}, {2.3, 1.1, 1e12, 1e12, 1e12, 1e12, 3.2, 1.4, 1.0}));
   std::vector<double> every_other{2.3};
@@ -245,23 +219,16 @@ TEST(DivergenceWatch, MeasuresARunThatGoesOnByChance) {
   EXPECT_FALSE(told({0, 1}, {1e-12, 900, 900, 900, 900})) << "nothing below 1000 is nonsense";
 }
 
-TEST(DivergenceWatch, IsSilentAboutALossThatIsHighAndBounded) {
-  EXPECT_FALSE(told({chance_of_ten, 1}, {2.3, 300, 500, 420, 380, 510, 400, 300, 250}));
-}
-
-TEST(DivergenceWatch, OfARunThatGoesOnSaysNothing) {
-  EXPECT_FALSE(told(divergence_watch(), grown(2.3, 10, 30)));
-  divergence_watch none;
-  none.take(1, 8, 8e9);
-  EXPECT_TRUE(std::isinf(none.limit()));
-}
-
 TEST(DivergenceWatch, LeavesStepsOutWhoseLossNobodyKnows) {
   divergence_watch watch(chance_of_ten, 1);
   watch.take(3, 0, 0); // gradients that are discarded anyway
   EXPECT_TRUE(std::isinf(watch.limit()));
   watch.take(1, 8, 8 * 2.5);
   EXPECT_DOUBLE_EQ(watch.limit(), 2500);
+  EXPECT_FALSE(told(divergence_watch(), grown(2.3, 10, 30))) << "of a run that goes on";
+  divergence_watch none;
+  none.take(1, 8, 8e9);
+  EXPECT_TRUE(std::isinf(none.limit()));
 }
 
 TEST(DivergenceAtTheEnd, IsALossAboveTheLimitOrNone) {

@@ -63,26 +63,18 @@ inline std::uint64_t take_varint(std::string_view& from) {
 inline std::vector<wire_field> fields_of(std::string_view message) {
   std::vector<wire_field> found;
   while (!message.empty()) {
-    const std::uint64_t key = take_varint(message);
+    const std::uint64_t key = take_varint(message), type = key & 7;
     wire_field f{key >> 3};
-    switch (key & 7) {
-    case 0:
+    if (type == 0) {
       f.bits = take_varint(message);
-      break;
-    case 1:
-      f.bits = take_bytes(message, 8);
-      break;
-    case 5:
-      f.bits = take_bytes(message, 4);
-      break;
-    case 2: {
+    } else if (type == 1 || type == 5) {
+      f.bits = take_bytes(message, type == 1 ? 8 : 4);
+    } else if (type == 2) {
       const std::uint64_t length = take_varint(message);
       if (message.size() < length) throw std::runtime_error("the message is cut");
       f.bytes = message.substr(0, length);
       message.remove_prefix(length);
-      break;
-    }
-    default:
+    } else {
       throw std::runtime_error("the message has a field of an unknown type");
     }
     found.push_back(f);

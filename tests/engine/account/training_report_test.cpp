@@ -1,22 +1,18 @@
 #include <mailgrad/data/data_reading.hpp>
-
 #include <mailgrad/engine/account/training_report.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-
 #include <unistd.h>
 
 #include <limits>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
+using namespace ::testing;
+
 using json = nlohmann::ordered_json;
-using ::testing::ElementsAre;
 
 std::vector<std::string> field_names(const json& object) {
   std::vector<std::string> names;
@@ -54,8 +50,18 @@ training_report finished_run() {
   return r;
 }
 
+json told(const training_report& r) { return json::parse(to_json(r)); }
+
+/// Expects these figures in a report, whatever the others are.
+void expect_told(const training_report& r, const char* figures) {
+  const json found = told(r);
+  json expected = found;
+  expected.merge_patch(json::parse(figures));
+  EXPECT_EQ(found, expected);
+}
+
 TEST(TrainingReport, HasTheFieldsThatToolsRead) {
-  const json o = json::parse(to_json(finished_run()));
+  const json o = told(finished_run());
   EXPECT_THAT(field_names(o),
               ElementsAre("version", "commit", "compiler", "date", "host", "processor", "command", "model",
                           "span", "weights", "policy", "present_policy", "wire", "devices", "precision",
@@ -82,20 +88,19 @@ TEST(TrainingReport, HasTheFieldsThatToolsRead) {
 
 TEST(TrainingReport, DatesTheSwitchesOfItsOwnProcess) {
   training_report r = finished_run();
-  EXPECT_TRUE(json::parse(to_json(r))["switches"][0]["time_s"].is_null());
+  EXPECT_TRUE(told(r)["switches"][0]["time_s"].is_null());
   r.switches[0].time_s = 2.5;
   r.present_policy = "async";
-  const json o = json::parse(to_json(r));
-  EXPECT_EQ(o["switches"][0]["time_s"], 2.5);
-  EXPECT_EQ(o["present_policy"], "async");
+  EXPECT_EQ(told(r)["switches"][0]["time_s"], 2.5);
+  EXPECT_EQ(told(r)["present_policy"], "async");
 }
 
 TEST(TrainingReport, NamesTheMembersOfARunOverProcesses) {
   training_report r = finished_run();
-  EXPECT_TRUE(json::parse(to_json(r))["members"].is_null()) << "in one process workers are threads";
+  EXPECT_TRUE(told(r)["members"].is_null()) << "in one process workers are threads";
   r.members = {{"worker", 0}, {"worker", 1, 1, run_member::state::lost}};
   r.members[1].why = "it was killed";
-  const json members = json::parse(to_json(r))["members"];
+  const json members = told(r)["members"];
   EXPECT_EQ(members["counts"]["worker"], json::parse(R"({"joined": 1, "done": 0, "left": 0, "lost": 1})"));
   EXPECT_EQ(members["listed"][1]["why"], "it was killed");
 }
@@ -103,49 +108,42 @@ TEST(TrainingReport, NamesTheMembersOfARunOverProcesses) {
 TEST(TrainingReport, SaysWhereItComesFromAsFarAsThatIsKnown) {
   training_report r = finished_run();
   r.origin = this_program();
-  r.worker_waits = {{1, 0, 0.25}, {0.5, 0, 0}};
-  json o = json::parse(to_json(r));
+  const json o = told(r);
   EXPECT_EQ(o["version"], r.origin.version);
-  EXPECT_THAT(r.origin.version, testing::MatchesRegex("[0-9]+.[0-9]+.[0-9]+"));
-  EXPECT_THAT(r.origin.compiler, testing::MatchesRegex("[A-Za-z]+ [0-9.]+"));
-  EXPECT_FALSE(r.origin.host.empty() || r.origin.processor.empty());
   EXPECT_TRUE(o["commit"].is_null() && o["date"].is_null()) << "the program has not told them";
-  EXPECT_EQ(o["wait_seconds"]["per_worker"][1],
-            json::parse(R"({"worker": 1, "barrier": 0.5, "bound": 0.0, "feeder": 0.0})"));
 }
 
 TEST(TrainingReport, TellsWhichWeightsWereKept) {
   training_report r = finished_run();
-  EXPECT_TRUE(json::parse(to_json(r))["best"].is_null()) << "the last ones";
+  EXPECT_TRUE(told(r)["best"].is_null()) << "the last ones";
   r.best = best_test{60, 0.5, true, "cd34"};
-  EXPECT_EQ(json::parse(to_json(r))["best"],
+  EXPECT_EQ(told(r)["best"],
             json::parse(R"({"steps": 60, "loss": 0.5, "samples": "validation", "weights_sha256": "cd34",
                             "why_last_untested": null})"));
   r.best->why_last_untested = "no memory";
-  EXPECT_EQ(json::parse(to_json(r))["best"]["why_last_untested"], "no memory");
+  EXPECT_EQ(told(r)["best"]["why_last_untested"], "no memory");
 }
 
 TEST(TrainingReport, SaysWhatWasUnderstoodOfTheData) {
   training_report r = finished_run();
-  EXPECT_TRUE(json::parse(to_json(r))["reading"].is_null()) << "a program made the data";
-  data_reading reading;
-  reading.format = "IDX";
-  reading.dims = {28, 28, 1};
-  reading.inputs = 784;
-  reading.train = 60;
-  reading.test = 10;
-  reading.test_why = "t10k-images";
-  reading.task_why = "as such files have it";
-  reading.classes = 10;
-  reading.smallest = class_size{"3", 5};
-  reading.largest = class_size{"7", 8};
+  EXPECT_TRUE(told(r)["reading"].is_null()) << "a program made the data";
+  data_reading reading{.format = "IDX",
+                       .dims = {28, 28, 1},
+                       .inputs = 784,
+                       .train = 60,
+                       .test = 10,
+                       .test_why = "t10k-images",
+                       .task_why = "as such files have it",
+                       .classes = 10,
+                       .smallest = class_size{"3", 5},
+                       .largest = class_size{"7", 8}};
   r.reading = std::make_shared<const data_reading>(reading);
-  EXPECT_EQ(json::parse(to_json(r))["reading"], json::parse(R"({
+  EXPECT_EQ(told(r)["reading"], json::parse(R"({
     "format": "IDX", "table": null, "dims": [28, 28, 1], "inputs": 784,
     "task": {"learns": "classes", "why": "as such files have it"},
     "samples": {"train": 60, "validation": 0, "test": 10}, "test_part": "t10k-images",
     "classes": {"count": 10, "smallest": {"name": "3", "samples": 5}, "largest": {"name": "7", "samples": 8}}})"));
-  table_reading table;
+  table_reading& table = reading.table.emplace();
   table.encoding = "UTF-16 LE";
   table.delimiter = ';';
   table.decimal = ",";
@@ -155,9 +153,8 @@ TEST(TrainingReport, SaysWhatWasUnderstoodOfTheData) {
   table.label_why = "--label says so";
   table.missing = 3;
   table.became = missing_values::mean;
-  reading.table = table;
   r.reading = std::make_shared<const data_reading>(reading);
-  EXPECT_EQ(json::parse(to_json(r))["reading"]["table"], json::parse(R"({
+  EXPECT_EQ(told(r)["reading"]["table"], json::parse(R"({
     "encoding": "UTF-16 LE", "delimiter": ";", "decimal": ",", "thousands": null, "header": true,
     "comments": 0,
     "columns": {"numbers": 4, "categories": 0, "left_out": 0},
@@ -165,150 +162,96 @@ TEST(TrainingReport, SaysWhatWasUnderstoodOfTheData) {
     "missing": {"values": 3, "rows_left_out": 0, "became": "mean"}})"));
 }
 
-TEST(TrainingReport, SaysWhichTestsWereLeftOutAndWhy) {
-  training_report r = finished_run();
-  EXPECT_EQ(json::parse(to_json(r))["evaluations"],
-            json::parse(R"({"count": 0, "seconds": 0.0, "why_on_host": null, "left_out": 0,
-                            "why_left_out": null})"));
-  r.evaluations = {3, 0.5, "no memory there", 2, "nor here"};
-  EXPECT_EQ(json::parse(to_json(r))["evaluations"],
-            json::parse(R"({"count": 3, "seconds": 0.5, "why_on_host": "no memory there", "left_out": 2,
-                            "why_left_out": "nor here"})"));
-}
-
 TEST(TrainingReport, WritesEachFigureUnderItsName) {
-  const json o = json::parse(to_json(finished_run()));
-  EXPECT_EQ(o["policy"], "async");
-  EXPECT_EQ(o["devices"], json({"cpu:0", "cpu:1"}));
-  EXPECT_EQ(o["ended"], "completed");
-  EXPECT_EQ(o["why"], "");
-  EXPECT_EQ(o["steps"], 100);
-  EXPECT_EQ(o["samples"], 6400);
-  EXPECT_EQ(o["steps_per_second"], 200.0);
-  EXPECT_EQ(o["samples_per_second"], 12800.0);
-  EXPECT_EQ(o["final_loss"], 0.25);
-  EXPECT_EQ(o["test_accuracy"], 0.875);
-  EXPECT_TRUE(o["test_rmse"].is_null());
-  EXPECT_EQ(o["ledger"],
-            json::parse(R"({"produced":100,"applied":98,"merged":0,"discarded":{"not finite":1},"lost":1})"));
-  EXPECT_EQ(o["staleness"]["histogram"], json::parse("[[0,40],[1,50],[5,8]]"));
-  EXPECT_EQ(o["staleness"]["discarded"], json::parse("[[9,2]]"));
-  EXPECT_EQ(o["staleness"]["p50"], 1);
-  EXPECT_EQ(o["staleness"]["p99"], 5);
-  EXPECT_EQ(o["staleness"]["max"], 5);
+  training_report r = finished_run();
+  r.worker_waits = {{1, 0, 0.25}, {0.5, 0, 0}};
+  r.gradient_cosine.add(0.5);
+  r.gradient_cosine.add(-0.25);
+  expect_told(r, R"({"policy": "async", "devices": ["cpu:0", "cpu:1"], "ended": "completed", "why": "",
+    "steps": 100, "samples": 6400, "steps_per_second": 200, "samples_per_second": 12800, "final_loss": 0.25,
+    "test_accuracy": 0.875, "parameters_sha256": "ab12", "seed": 7,
+    "ledger": {"produced": 100, "applied": 98, "merged": 0, "discarded": {"not finite": 1}, "lost": 1},
+    "staleness": {"histogram": [[0, 40], [1, 50], [5, 8]], "discarded": [[9, 2]], "p50": 1, "p99": 5,
+                  "max": 5},
+    "time_split": {"compute": {"seconds": 4, "mean": 2, "max": 3, "count": 2}},
+    "gradient_cosine": {"count": 2, "mean": 0.125, "min": -0.25, "max": 0.5}, "weight_gap": {"count": 0},
+    "wait_seconds": {"barrier": 1.5, "bound": 0, "feeder": 0.25,
+                     "per_worker": [{"worker": 0, "barrier": 1.0, "bound": 0.0, "feeder": 0.25},
+                                    {"worker": 1, "barrier": 0.5, "bound": 0.0, "feeder": 0.0}]}})");
+  const json o = told(r);
   EXPECT_DOUBLE_EQ(o["staleness"]["mean"].get<double>(), 90.0 / 98);
-  EXPECT_EQ(o["wait_seconds"], json::parse(R"({"barrier":1.5,"bound":0.0,"feeder":0.25,"per_worker":[]})"));
   EXPECT_EQ(o["switches"][0]["why"], "barrier wait 61 %");
-  EXPECT_EQ(o["parameters_sha256"], "ab12");
-  EXPECT_EQ(o["seed"], 7);
+  const json exchanges = o["staleness"]["per_shard"];
+  EXPECT_EQ(exchanges[0]["shard"], 0);
+  EXPECT_EQ(exchanges[0]["worker"], 1);
+  EXPECT_EQ(exchanges[0]["mean"], 2.2);
+  EXPECT_EQ(exchanges[0]["histogram"], json::parse("[[1,3],[4,2]]"));
+  EXPECT_TRUE(exchanges[1]["shard"].is_null()) << "hogwild has none";
 }
 
 TEST(TrainingReport, WritesNullForWhatIsUnknown) {
   training_report r;
   r.ended = "stopped";
-  const json o = json::parse(to_json(r));
-  EXPECT_TRUE(o["final_loss"].is_null());
-  EXPECT_TRUE(o["test_accuracy"].is_null());
+  const json o = told(r);
+  for (const char* figure :
+       {"final_loss", "test_accuracy", "test_rmse", "resumed", "checkpoints", "recording", "kept_ledger"})
+    EXPECT_TRUE(o[figure].is_null()) << figure;
   for (const char* figure : {"mean", "p50", "p99", "max"})
     EXPECT_TRUE(o["staleness"][figure].is_null()) << figure;
+  for (const char* figure : {"mean", "min", "max"}) EXPECT_TRUE(o["weight_gap"][figure].is_null()) << figure;
+  for (const char* part : {"read", "compute", "wire", "mailbox", "apply"})
+    EXPECT_TRUE(o["time_split"][part].is_null()) << part;
   EXPECT_EQ(o["staleness"]["histogram"], json::array());
   EXPECT_EQ(o["switches"], json::array());
   EXPECT_EQ(o["ledger"]["discarded"], json::object());
   EXPECT_EQ(o["steps_per_second"], 0.0);
 }
 
-TEST(TrainingReport, WritesTheStalenessOfEachWorkerOnEachShard) {
-  const json o = json::parse(to_json(finished_run()))["staleness"]["per_shard"];
-  EXPECT_EQ(o[0]["shard"], 0);
-  EXPECT_EQ(o[0]["worker"], 1);
-  EXPECT_EQ(o[0]["mean"], 2.2);
-  EXPECT_EQ(o[0]["histogram"], json::parse("[[1,3],[4,2]]"));
-  EXPECT_TRUE(o[1]["shard"].is_null()) << "hogwild has none";
-}
-
-TEST(TrainingReport, WritesTimesInSecondsAndNullWhereNobodyMeasured) {
-  const json o = json::parse(to_json(finished_run()))["time_split"];
-  EXPECT_EQ(o["compute"], json::parse(R"({"seconds":4.0,"mean":2.0,"max":3.0,"count":2})"));
-  for (const char* part : {"read", "wire", "mailbox", "apply"}) EXPECT_TRUE(o[part].is_null()) << part;
-}
-
-TEST(TrainingReport, WritesWhatWasSampledAndNullIfNothingWas) {
-  training_report r = finished_run();
-  r.gradient_cosine.add(0.5);
-  r.gradient_cosine.add(-0.25);
-  const json o = json::parse(to_json(r));
-  EXPECT_EQ(o["gradient_cosine"], json::parse(R"({"count":2,"mean":0.125,"min":-0.25,"max":0.5})"));
-  EXPECT_EQ(o["weight_gap"]["count"], 0);
-  for (const char* figure : {"mean", "min", "max"}) EXPECT_TRUE(o["weight_gap"][figure].is_null()) << figure;
-}
-
-TEST(TrainingReport, WritesItsHistogramsAsLines) {
+TEST(TrainingReport, JoinsTheShardsOfAWorkerAndWritesHistogramsAsLines) {
   EXPECT_EQ(staleness_csv(finished_run()), "shard,worker,gap,count\n0,1,1,3\n0,1,4,2\n,1,4,1\n");
   EXPECT_EQ(staleness_csv({}), "shard,worker,gap,count\n");
-}
-
-TEST(TrainingReport, JoinsTheShardsOfAWorker) {
-  EXPECT_THAT(staleness_of(finished_run(), 1).buckets(),
-              ElementsAre(::testing::Pair(1, 3), ::testing::Pair(4, 3)));
+  EXPECT_THAT(staleness_of(finished_run(), 1).buckets(), ElementsAre(Pair(1, 3), Pair(4, 3)));
   EXPECT_TRUE(staleness_of(finished_run(), 0).empty());
 }
 
-TEST(TrainingReport, IsJsonWhateverTextItHolds) {
+TEST(TrainingReport, IsJsonWhateverTextAndFiguresItHolds) {
   training_report r;
   r.why = "a \"quoted\" line\nand \xff a byte that is no UTF-8";
-  EXPECT_TRUE(json::accept(to_json(r)));
-}
-
-TEST(TrainingReport, IsJsonWhateverTheFigures) {
-  training_report r;
   r.final_loss = std::numeric_limits<double>::quiet_NaN();
-  const json o = json::parse(to_json(r));
-  EXPECT_TRUE(o["final_loss"].is_null());
+  EXPECT_TRUE(told(r)["final_loss"].is_null());
 }
 
-TEST(TrainingReport, TellsOfCheckpoints) {
+TEST(TrainingReport, TellsOfCheckpointsTestsAndTheLedgerOfAShardThatIsLeft) {
   training_report r = finished_run();
-  EXPECT_TRUE(json::parse(to_json(r))["resumed"].is_null());
-  EXPECT_TRUE(json::parse(to_json(r))["checkpoints"].is_null());
-  r.resumed = resumed_figures{"kept/checkpoint-0000000500.safetensors", 500, 40};
+  EXPECT_EQ(told(r)["evaluations"], json::parse(R"({"count": 0, "seconds": 0.0, "why_on_host": null,
+    "left_out": 0, "why_left_out": null})"));
+  r.evaluations = {3, 0.5, "no memory there", 2, "nor here"};
+  r.resumed = resumed_figures{"kept/checkpoint-500.safetensors", 500, 40};
   r.checkpoints =
-      checkpoint_account{12, 1, 4096, 0.25, 0.5, "kept/checkpoint-0000000900.safetensors", 900, "full", 2, 4};
-  const json o = json::parse(to_json(r));
-  EXPECT_EQ(o["resumed"], (json{{"from", "kept/checkpoint-0000000500.safetensors"},
-                                {"steps", 500},
-                                {"steps_before", 40},
-                                {"products_before", json()}}));
+      checkpoint_account{12, 1, 4096, 0.25, 0.5, "kept/checkpoint-900.safetensors", 900, "full", 2, 4};
+  r.kept_ledger = shard_ledger{3, {5, 4, 0, {{"late", 1}}, 0}};
+  expect_told(r, R"({
+    "evaluations": {"count": 3, "seconds": 0.5, "why_on_host": "no memory there", "left_out": 2,
+                    "why_left_out": "nor here"},
+    "resumed": {"from": "kept/checkpoint-500.safetensors", "steps": 500, "steps_before": 40},
+    "checkpoints": {"written": 12, "failed": 1, "skipped": 2, "bytes": 4096, "seconds": 0.25,
+                    "held_seconds": 0.5, "last": "kept/checkpoint-900.safetensors", "last_steps": 900,
+                    "failure": "full", "removed_for_room": 4},
+    "kept_ledger": {"produced": 5, "applied": 4, "merged": 0, "discarded": {"late": 1}, "lost": 0,
+                    "shard": 3}})");
+  EXPECT_TRUE(told(r)["resumed"]["products_before"].is_null());
   r.resumed->products_before = "cuBLAS 13.0.0";
-  EXPECT_EQ(json::parse(to_json(r))["resumed"]["products_before"], "cuBLAS 13.0.0");
-  EXPECT_EQ(o["checkpoints"], (json{{"written", 12},
-                                    {"failed", 1},
-                                    {"skipped", 2},
-                                    {"bytes", 4096},
-                                    {"seconds", 0.25},
-                                    {"held_seconds", 0.5},
-                                    {"last", "kept/checkpoint-0000000900.safetensors"},
-                                    {"last_steps", 900},
-                                    {"failure", "full"},
-                                    {"removed_for_room", 4}}));
+  EXPECT_EQ(told(r)["resumed"]["products_before"], "cuBLAS 13.0.0");
 }
 
 TEST(TrainingReport, TellsOfTheRecording) {
   training_report r = finished_run();
-  EXPECT_TRUE(json::parse(to_json(r))["recording"].is_null());
   r.recording = recording_account{.file = "run.rec", .bytes = 4096};
-  EXPECT_EQ(json::parse(to_json(r))["recording"], (json{{"file", "run.rec"},
-                                                        {"bytes", 4096},
-                                                        {"failure", ""},
-                                                        {"seconds", json()},
-                                                        {"kept", ""},
-                                                        {"kept_bytes", 0}}));
+  EXPECT_EQ(told(r)["recording"], json::parse(R"({"file": "run.rec", "bytes": 4096, "failure": "",
+    "seconds": null, "kept": "", "kept_bytes": 0})"));
   *r.recording = {"run.rec", 4096, "No space left on device", 2.5, "run.rec.partial", 1024};
-  EXPECT_EQ(json::parse(to_json(r))["recording"], (json{{"file", "run.rec"},
-                                                        {"bytes", 4096},
-                                                        {"failure", "No space left on device"},
-                                                        {"seconds", 2.5},
-                                                        {"kept", "run.rec.partial"},
-                                                        {"kept_bytes", 1024}}));
+  EXPECT_EQ(told(r)["recording"], json::parse(R"({"file": "run.rec", "bytes": 4096,
+    "failure": "No space left on device", "seconds": 2.5, "kept": "run.rec.partial", "kept_bytes": 1024})"));
 }
 
 TEST(RecordingAccount, SaysWhatIsLeft) {
@@ -325,30 +268,18 @@ TEST(RecordingAccount, SaysWhatIsLeft) {
   EXPECT_EQ(format_recording(r), what + "; it was removed to make room for other files");
 }
 
-TEST(TrainingReport, TellsWhichShardALedgerIsOfThatIsLeft) {
-  training_report r = finished_run();
-  EXPECT_TRUE(json::parse(to_json(r))["kept_ledger"].is_null());
-  r.kept_ledger = shard_ledger{3, {5, 4, 0, {{"late", 1}}, 0}};
-  EXPECT_EQ(json::parse(to_json(r))["kept_ledger"],
-            json::parse(R"({"produced": 5, "applied": 4, "merged": 0, "discarded": {"late": 1}, "lost": 0,
-                            "shard": 3})"));
-}
-
 TEST(TrainingReport, HasNoUpdatesWhileNoShardHasToldOfAny) {
   training_report r;
   r.ended = "running";
   r.shards = 1;
   r.late = {{0, {}}};
-  EXPECT_TRUE(json::parse(to_json(r))["updates"].is_null());
-  EXPECT_TRUE(json::parse(to_json(r))["staleness"]["mean"].is_null());
+  EXPECT_TRUE(told(r)["updates"].is_null());
+  EXPECT_TRUE(told(r)["staleness"]["mean"].is_null());
   r.late = {{0, 0.5}};
-  EXPECT_EQ(json::parse(to_json(r))["updates"], 0) << "those of half a second ago";
+  EXPECT_EQ(told(r)["updates"], 0) << "those of half a second ago";
 }
 
-using ::testing::IsEmpty;
-using ::testing::MatchesRegex;
-using ::testing::Not;
-
+/// And neither date nor commit, or two runs of one program could not be compared byte for byte.
 TEST(Provenance, NamesTheBuildAndTheMachine) {
   const provenance p = this_program();
   EXPECT_THAT(p.version, MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
@@ -358,16 +289,10 @@ TEST(Provenance, NamesTheBuildAndTheMachine) {
   EXPECT_EQ(p.host, host);
   EXPECT_THAT(p.processor, Not(IsEmpty()));
   EXPECT_FALSE(p.processor.starts_with(' '));
+  EXPECT_THAT(p.date, IsEmpty());
+  EXPECT_THAT(p.commit, IsEmpty());
 }
 
-/// Otherwise two runs of one program could not be compared byte for byte.
-TEST(Provenance, LeavesDateAndCommitToTheProgram) {
-  EXPECT_THAT(this_program().date, IsEmpty());
-  EXPECT_THAT(this_program().commit, IsEmpty());
-}
-
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using state = run_member::state;
 
 run_member worker(std::uint32_t number, state is, double heard = 0.1) {
@@ -385,12 +310,12 @@ TEST(RunMember, IsToldWithTheFieldsThatToolsRead) {
   lost.losses = 2;
   lost.why = "it was killed";
   run_member host{"parameter host", 0, 1, state::joined};
-  const nlohmann::json all = nlohmann::json::parse(to_json({host, lost, worker(0, state::joined)}));
-  EXPECT_EQ(all["counts"], nlohmann::json::parse(R"({"worker": {"joined": 1, "done": 0, "left": 0, "lost": 1},
-                                  "parameter host": {"joined": 1, "done": 0, "left": 0, "lost": 0}})"));
+  const json all = json::parse(to_json({host, lost, worker(0, state::joined)}));
+  EXPECT_EQ(all["counts"], json::parse(R"({"parameter host": {"joined": 1, "done": 0, "left": 0, "lost": 0},
+                                  "worker": {"joined": 1, "done": 0, "left": 0, "lost": 1}})"));
   ASSERT_THAT(all["listed"], SizeIs(3));
   EXPECT_EQ(all["listed"][1],
-            nlohmann::json::parse(R"({"role": "worker", "number": 1, "incarnation": 3, "state": "lost",
+            json::parse(R"({"role": "worker", "number": 1, "incarnation": 3, "state": "lost",
       "since_seconds": 5.0, "heard_seconds": 6.5, "address": "10.0.0.3:51234", "devices": ["cpu:0"],
       "shards": [], "losses": 2, "why": "it was killed"})"));
   EXPECT_EQ(all["listed"][0]["number"], 0) << "by their numbers";
@@ -416,25 +341,20 @@ TEST(RunMember, IsListedIfAnOperatorMustLookAtIt) {
   for (std::uint32_t n = 0; n < 200; ++n) all.push_back(worker(n, state::joined, n == 150 ? 1.4 : 0.1));
   all[170].is = state::lost;
   all[190].is = state::left;
-  const nlohmann::json told = nlohmann::json::parse(to_json(all));
+  json told = json::parse(to_json(all));
   ASSERT_THAT(told["listed"], SizeIs(most_members_listed));
   std::vector<int> last;
   for (std::size_t i = most_members_listed - 3; i < most_members_listed; ++i)
     last.push_back(told["listed"][i]["number"]);
   EXPECT_THAT(last, ElementsAre(150, 170, 190)) << "unheard for longest, lost, left";
-  EXPECT_EQ(told["counts"]["worker"],
-            nlohmann::json::parse(R"({"joined": 198, "done": 0, "left": 1, "lost": 1})"));
-}
-
-TEST(RunMember, IsListedFirstOfThoseThatAreLostIfItWentLast) {
-  std::vector<run_member> all;
+  EXPECT_EQ(told["counts"]["worker"], json::parse(R"({"joined": 198, "done": 0, "left": 1, "lost": 1})"));
   for (std::uint32_t n = 0; n < 200; ++n) {
-    all.push_back(worker(n, state::lost));
-    all.back().since = 200 - n;
+    all[n] = worker(n, state::lost);
+    all[n].since = 200 - n;
   }
-  const nlohmann::json told = nlohmann::json::parse(to_json(all));
+  told = json::parse(to_json(all));
   ASSERT_THAT(told["listed"], SizeIs(most_members_listed));
-  EXPECT_EQ(told["listed"][0]["number"], 200 - most_members_listed);
+  EXPECT_EQ(told["listed"][0]["number"], 200 - most_members_listed) << "of the lost, those that went last";
 }
 
 /// However many they are and whatever they said.
@@ -450,12 +370,9 @@ TEST(RunMember, TakesARoomThatIsBounded) {
   EXPECT_LT(to_json(all).size(), 128U << 10);
   EXPECT_THAT(to_json(all), HasSubstr("\"and 984 more\""));
   EXPECT_THAT(to_json(all), HasSubstr("xxx...\""));
-}
-
-TEST(RunMember, NamesTheFirstShardsOfAHostOfMany) {
   run_member host{"parameter host", 0, 1, state::joined};
   host.shards.resize(100);
-  EXPECT_THAT(nlohmann::json::parse(to_json({host}))["listed"][0]["shards"], SizeIs(16));
+  EXPECT_THAT(json::parse(to_json({host}))["listed"][0]["shards"], SizeIs(16));
 }
 
 } // namespace

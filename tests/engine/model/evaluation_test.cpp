@@ -1,18 +1,21 @@
+#include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/engine/model/evaluation.hpp>
+#include <mailgrad/engine/model/text_sample.hpp>
+#include <mailgrad/engine/plan/run_tester.hpp>
+#include <mailgrad/engine/worker/replica.hpp>
+#include <mailgrad/graph/layers.hpp>
+#include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/graph/operations.hpp>
+#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
 
-#include <mailgrad/engine/model/evaluation.hpp>
-
-#include <mailgrad/engine/worker/replica.hpp>
-#include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/graph/operations.hpp>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <stdexcept>
 
@@ -20,39 +23,31 @@ namespace mailgrad {
 namespace {
 
 using testing::next_from_table;
+using namespace ::testing;
 
-std::vector<float> values_where(const parameter_layout& layout, const std::string& variable,
-                                const std::vector<float>& values) {
+model_request request_of(const dataset& d) { return request_for(data_split{d, d, "", {}}, 1); }
+
+/// Of weights that are zeros but for one variable.
+evaluation evaluated(const model_function& model, const model_request& request, const std::string& variable,
+                     const std::vector<float>& values, const dataset& samples) {
+  const parameter_layout layout = lay_out(model, request, 1);
   std::vector<float> all(layout.size());
   const auto found = std::ranges::find(layout.variables(), variable, &placed_variable::name);
   std::ranges::copy(values, all.begin() + static_cast<std::ptrdiff_t>(found->offset));
-  return all;
+  return evaluate(model, request, layout, all, samples);
 }
 
-model_request request_for(const dataset& samples) {
-  model_request r;
-  r.sample_dims = samples.sample_dims();
-  r.features = samples.is_tokens() ? feature_kind::tokens : feature_kind::numbers;
-  r.classes = samples.classes();
-  return r;
-}
+model_outputs one_layer(graph& g, const model_request& r) { return build_classifier(g, {dense_layer{}}, r); }
 
 TEST(Evaluation, CountsTheSamplesWhoseLargestLogitIsTheirLabels) {
   const auto data = testing::small_data(300); // more than one pass, and a rest
-  model_request request;
-  request.sample_dims = data->train.sample_dims();
-  request.classes = data->train.classes();
-  const model_function model = [](graph& g, const model_request& r) {
-    return build_classifier(g, {dense_layer{}}, r);
-  };
-  const parameter_layout layout = lay_out(model, request, 2);
+  const model_request request = request_of(data->train);
+  const parameter_layout layout = lay_out(one_layer, request, 2);
   std::vector<float> weights(layout.size()); // the identity: feature c speaks for class c
   const placed_variable& w = layout.variables()[0];
   for (std::size_t c = 0; c < 3; ++c) weights[w.offset + c * w.dims.back() + c] = 1;
-  const evaluation e = evaluate(model, request, layout, weights, data->train);
-
-  double right = 0;
-  double loss = 0;
+  const evaluation e = evaluate(one_layer, request, layout, weights, data->train);
+  double right = 0, loss = 0;
   const auto& features = std::get<float_features>(data->train.features()).values;
   for (std::size_t i = 0; i < data->train.size(); ++i) {
     const float* x = features.data() + i * testing::small_features;
@@ -70,7 +65,7 @@ TEST(Evaluation, CountsTheSamplesWhoseLargestLogitIsTheirLabels) {
 /// Whole or by shard, and then whole again.
 TEST(TestedModel, TestsTheLastWeightsHoweverTheyWereGiven) {
   const auto data = testing::small_data();
-  const model_request request = request_for(data->train);
+  const model_request request = request_of(data->train);
   const model_function build = testing::small_model();
   const parameter_layout layout = lay_out(build, request, 2);
   const std::vector<float> first(layout.size(), 0.25F), second = testing::first_values(layout, 5);
@@ -93,11 +88,9 @@ TEST(TestedModel, TestsTheLastWeightsHoweverTheyWereGiven) {
 
 /// It gives all samples one answer, so the share of right ones would say nothing.
 TEST(Evaluation, CountsNoClassesOfAModelThatReadsNoSample) {
-  const auto data = testing::small_data(300);
-  const model_request request = request_for(data->train);
-  const model_function model = find_model("quadratic:dimension=2");
-  const parameter_layout layout = lay_out(model, request, 1);
-  const evaluation e = evaluate(model, request, layout, values_where(layout, "x", {2, 2}), data->train);
+  const dataset samples = testing::small_samples(300, 1);
+  const evaluation e =
+      evaluated(find_model("quadratic:dimension=2"), request_of(samples), "x", {2, 2}, samples);
   EXPECT_FALSE(e.accuracy);
   EXPECT_TRUE(e.confusion.empty());
   EXPECT_EQ(e.loss, 4) << "the half of 2^2, in two coordinates";
@@ -111,13 +104,7 @@ TEST(Evaluation, MeasuresTheDistanceToNumbers) {
     targets.push_back(2 * xs[i] + (i % 2 == 0 ? 3.0F : -1.0F)); // off by 3 and by 1 in turns
   }
   const dataset samples(float_features{{1}, xs}, targets);
-  model_request request = request_for(samples);
-  request.wanted = answer::a_number;
-  const model_function model = [](graph& g, const model_request& r) {
-    return build_classifier(g, {dense_layer{}}, r);
-  };
-  const parameter_layout layout = lay_out(model, request, 1);
-  const evaluation e = evaluate(model, request, layout, values_where(layout, "dense1/weights", {2}), samples);
+  const evaluation e = evaluated(one_layer, request_of(samples), "dense1/weights", {2}, samples);
   EXPECT_NEAR(e.rmse.value(), std::sqrt(5.0), 1e-6);
   EXPECT_NEAR(e.loss, 5.0, 1e-5);
   EXPECT_FALSE(e.accuracy);
@@ -125,8 +112,6 @@ TEST(Evaluation, MeasuresTheDistanceToNumbers) {
 
 TEST(Evaluation, RefusesAModelOfClassesWhereNumbersAreToBePredicted) {
   const dataset samples(float_features{{1}, {1, 2}}, std::vector<float>{0.5F, 1});
-  model_request request = request_for(samples);
-  request.wanted = answer::a_number;
   const model_function model = [](graph& g, const model_request& r) {
     model_request classes = r;
     classes.wanted = answer::a_class;
@@ -134,14 +119,14 @@ TEST(Evaluation, RefusesAModelOfClassesWhereNumbersAreToBePredicted) {
     return build_classifier(g, {dense_layer{}}, classes);
   };
   EXPECT_THAT(
-      [&] { lay_out(model, request, 1); },
-      ::testing::ThrowsMessage<graph_error>(::testing::HasSubstr(
+      [&] { lay_out(model, request_of(samples), 1); },
+      ThrowsMessage<graph_error>(HasSubstr(
           "input 'labels' of the model is int32, where the data set has float32, numbers to predict")));
 }
 
 TEST(Evaluation, EndsEarlyIfItIsAskedTo) {
   const auto data = testing::small_data(800);
-  const model_request request = request_for(data->train);
+  const model_request request = request_of(data->train);
   const parameter_layout layout = lay_out(testing::small_model(), request, 1);
   const std::vector<float> weights(layout.size());
   const auto passes_before = [&](int stop_at) {
@@ -159,22 +144,94 @@ TEST(Evaluation, CountsEachTokenOfAWindow) {
   token_windows text{{0, 1, 2, 0, 1, 2, 0, 1, 2, 1}, 3, 3}; // 0 1 2 0 1 2 0 1 2, then a surprise
   const dataset samples(text, {}, 3);
   ASSERT_EQ(samples.size(), 3U);
-  const parameter_layout layout = lay_out(next_from_table, request_for(samples), 1);
-  const evaluation e = evaluate(next_from_table, request_for(samples), layout,
-                                values_where(layout, "table/table", {0, 5, 0, 0, 0, 5, 5, 0, 0}), samples);
+  const evaluation e =
+      evaluated(next_from_table, request_of(samples), "table/table", {0, 5, 0, 0, 0, 5, 5, 0, 0}, samples);
   EXPECT_DOUBLE_EQ(e.accuracy.value(), 8.0 / 9);
 }
 
 TEST(Evaluation, TestsRowsWithoutASingleEntry) {
   const dataset samples(sparse_features{2, {0, 0, 0, 0}, {}, {}}, {0, 1, 1}, 2);
-  model_request request = request_for(samples);
+  model_request request = request_of(samples);
   request.nonzeros = 4; // as the training set has it
-  const model_function model = [](graph& g, const model_request& r) {
-    return build_classifier(g, {dense_layer{}}, r);
-  };
-  const parameter_layout layout = lay_out(model, request, 1);
-  const evaluation e = evaluate(model, request, layout, values_where(layout, "dense1/bias", {0, 1}), samples);
+  const evaluation e = evaluated(one_layer, request, "dense1/bias", {0, 1}, samples);
   EXPECT_DOUBLE_EQ(e.accuracy.value(), 2.0 / 3);
+}
+
+TEST(FiniteWeights, NameTheVariableAndTheShardOfTheFirstThatIsNot) {
+  const parameter_layout layout = testing::layout_of({{"a", {5}}, {"b", {2, 32}}}, 2);
+  std::vector<float> weights(layout.size(), 1.0F);
+  EXPECT_FALSE(format_not_finite(layout, weights));
+  weights[5] = std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(format_not_finite(layout, weights)) << "in the gap between both variables";
+  const placed_variable& b = layout.variables()[1];
+  weights[b.offset + 63] = -std::numeric_limits<float>::infinity();
+  EXPECT_EQ(format_not_finite(layout, weights), "weight 63 of 'b' on shard 1 is -inf");
+  weights[b.offset] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(format_not_finite(layout, weights), "weight 0 of 'b' on shard 0 is nan");
+  EXPECT_THROW(format_not_finite(layout, std::vector<float>(5)), shape_error);
+}
+
+const std::vector<std::string> symbols{"\n", "a", "b", "\xC3\xA4"};
+const model_request of_text{
+    .sample_dims = {3}, .features = feature_kind::tokens, .classes = symbols.size(), .batch = 7};
+
+/// Row i: logits of what follows symbol i.
+std::string written(const std::vector<float>& table, const text_sample_options& options) {
+  const parameter_layout layout = lay_out(next_from_table, of_text, 1);
+  std::vector<float> parameters(layout.size());
+  std::ranges::copy(table, parameters.begin() + static_cast<std::ptrdiff_t>(layout.variables()[0].offset));
+  return write_text(next_from_table, of_text, layout, parameters, symbols, options);
+}
+
+/// A line break, "a", "b", "ä" in turns.
+const std::vector<float> in_turns{0, 2, 0, 0, 0, 0, 2, 0, 0, 0, 0, 2, 2, 0, 0, 0};
+
+TEST(TextSample, WritesTheLikeliestSymbolsAtTemperatureZero) {
+  EXPECT_EQ(written(in_turns, {.length = 6, .temperature = 0}), "ab\xC3\xA4\nab");
+  EXPECT_EQ(written(in_turns, {.length = 0, .temperature = 0}), "");
+}
+
+TEST(TextSample, DrawsSymbolsAsOftenAsTheModelExpectsThem) {
+  const float three = std::log(3.0F); // "a" three times as often as "b", the others never
+  constexpr float never = -std::numeric_limits<float>::infinity();
+  std::vector<float> table;
+  for (int row = 0; row < 4; ++row) table.insert(table.end(), {never, three, 0, never});
+  const auto share_of_a = [&](double temperature) {
+    const std::string text = written(table, {.length = 2000, .temperature = temperature, .seed = 5});
+    EXPECT_EQ(text.find_first_not_of("ab"), text.npos);
+    return static_cast<double>(std::ranges::count(text, 'a')) / 2000;
+  };
+  EXPECT_NEAR(share_of_a(1), 0.75, 0.04);
+  EXPECT_NEAR(share_of_a(0.5), 0.9, 0.04);
+  EXPECT_NEAR(share_of_a(1e6), 0.5, 0.04);
+  const auto text = [](std::uint64_t seed) {
+    return written(in_turns, {.length = 50, .temperature = 1, .seed = seed});
+  };
+  EXPECT_EQ(text(1), text(1));
+  EXPECT_NE(text(1), text(2));
+}
+
+TEST(TextSample, ReadsAsMuchAsTheWindowHolds) {
+  const model_function gpt = *built_in_model("gpt:layers=1,width=8,heads=2");
+  const parameter_layout layout = lay_out(gpt, of_text, 1);
+  std::vector<float> parameters(layout.size());
+  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] = std::sin(static_cast<float>(i * i));
+  const auto text = [&](std::size_t length) {
+    return write_text(gpt, of_text, layout, parameters, symbols, {.length = length, .temperature = 2});
+  };
+  EXPECT_TRUE(text(40).starts_with(text(2))) << "before the window is full, and long after";
+}
+
+TEST(TextSample, RefusesWhatIsNoTemperatureOrLacksASymbol) {
+  for (const double t :
+       {-1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
+    EXPECT_THAT([&] { written(in_turns, {.length = 1, .temperature = t}); },
+                ThrowsMessage<std::invalid_argument>(HasSubstr("temperature: ")));
+  const parameter_layout layout = lay_out(next_from_table, of_text, 1);
+  const std::vector<float> parameters(layout.size());
+  EXPECT_THAT(
+      [&] { write_text(next_from_table, of_text, layout, parameters, std::span(symbols).first(3), {}); },
+      ThrowsMessage<std::invalid_argument>(HasSubstr("each of 4 classes, not 3")));
 }
 
 } // namespace

@@ -1,22 +1,22 @@
-#include <mailgrad/tests/engine/kinds_of_data.hpp>
-#include <mailgrad/tests/engine/layouts.hpp>
-#include <mailgrad/tests/engine/small_problem.hpp>
-#include <mailgrad/tests/support/needs_gpu.hpp>
-
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/model/text_sample.hpp>
 #include <mailgrad/engine/shard/shard.hpp>
+#include <mailgrad/engine/weights/predictor.hpp>
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tests/engine/kinds_of_data.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/engine/weights/drawn_weights.hpp>
+#include <mailgrad/tests/support/needs_gpu.hpp>
 
 #include <gmock/gmock.h>
 
-#include <functional>
-#include <string>
+#include <span>
 #include <thread>
 
 // Tests of weights, predictions and texts on a queue of a GPU. One source for two GPUs: the simulated one,
@@ -25,8 +25,7 @@
 namespace mailgrad {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
+using namespace ::testing;
 
 constexpr device gpu{device_kind::cuda, 0};
 
@@ -43,19 +42,6 @@ struct trained_case {
     return evaluate(model, request, layout, weights, samples);
   }
 };
-
-/// Grey pictures of the size that lenet reads.
-std::shared_ptr<const data_split> digits() {
-  const auto drawn = [](std::size_t count, std::uint64_t seed) {
-    std::mt19937_64 random(seed);
-    std::vector<float> pixels(count * 784);
-    for (float& p : pixels) p = static_cast<float>(random() >> 11) * 0x1p-53F;
-    std::vector<std::int32_t> labels(count);
-    for (std::int32_t& l : labels) l = static_cast<std::int32_t>(random() % 10);
-    return dataset{float_features{{28, 28, 1}, std::move(pixels)}, std::move(labels), 10};
-  };
-  return std::make_shared<data_split>(data_split{drawn(4, 1), drawn(6, 2), "digits", {}});
-}
 
 /// As many samples for training as for tests, with fewer entries.
 std::shared_ptr<const data_split> entries() {
@@ -91,7 +77,7 @@ TEST_F(GpuEvaluation, FindsWhatTheHostFinds) {
   for (const trained_case& c :
        {trained_case{testing::small_model(), testing::small_data(600)},
         trained_case{*built_in_model("mlp:hidden=16"), testing::pictures()},
-        trained_case{*built_in_model("lenet"), digits()},
+        trained_case{*built_in_model("lenet"), testing::pictures(28, 10, 4, 6)},
         trained_case{*built_in_model("gpt:layers=1,width=16,heads=2,dropout=0.1"), testing::text()},
         trained_case{*built_in_model("dlrm:width=4,bottom=6,top=8"), testing::tastes()},
         trained_case{*built_in_model("softmax"), entries()}}) {
@@ -142,8 +128,7 @@ TEST_F(GpuEvaluation, ReadsShardsWhereTheyAre) {
     const snapshot copy = far.host_snapshot();
     const auto g = make_gradient(c.layout);
     std::ranges::fill(g->dense.on_host<float>(), 1.0F);
-    const contribution one{far.reachable(g), 1};
-    far.update({&one, 1});
+    testing::update_once(far, far.reachable(g));
     queue->finish(); // the GPU may be as late as it likes with the weights that were read
     std::ranges::copy(here.snapshot().on_host(), c.weights.begin());
     std::ranges::copy(copy.on_host(),
@@ -216,6 +201,46 @@ TEST_F(GpuEvaluation, RefusesWeightsOfAnotherModel) {
   EXPECT_THAT([&] { there.use(std::uint32_t{0}, few); },
               ThrowsMessage<shape_error>(HasSubstr("weights of a shard")));
   EXPECT_THROW(there.use(2, few), std::invalid_argument);
+}
+
+class GpuPredictor : public ::testing::Test {
+protected:
+  void SetUp() override { MAILGRAD_NEEDS_GPU(); }
+
+  static void expect_near(const std::vector<float>& found, const std::vector<float>& expected) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5) << i;
+  }
+};
+
+TEST_F(GpuPredictor, AnswersAsTheHostDoes) {
+  const auto data = testing::small_data(300);
+  const saved_weights trained = testing::drawn_weights(testing::small_model(), *data);
+  predictor here(testing::small_model(), trained), made(testing::small_model(), trained, gpu);
+  predictor there(std::move(made));
+  EXPECT_THROW(predictor(testing::small_model(), trained, device{device_kind::cuda, 99}), device_error);
+  const std::vector<float>& numbers = std::get<float_features>(data->train.features()).values;
+  for (const std::size_t count : {1U, 3U, 300U, 3U}) {
+    const std::span samples = std::span(numbers).first(count * there.inputs());
+    std::vector<float> found(count * there.outputs()), expected(found.size());
+    there.probabilities(samples, found);
+    here.probabilities(samples, expected);
+    expect_near(found, expected);
+  }
+  expect_near(there.answers(data->train), here.answers(data->train));
+  const evaluation found = there.test(data->train), expected = here.test(data->train);
+  EXPECT_NEAR(found.loss, expected.loss, 1e-5);
+  EXPECT_EQ(found.accuracy, expected.accuracy);
+  EXPECT_EQ(found.confusion, expected.confusion);
+}
+
+TEST_F(GpuPredictor, WritesTheTextThatTheHostWrites) {
+  const auto data = testing::text();
+  const model_function gpt = *built_in_model("gpt:layers=1,width=16,heads=2");
+  const saved_weights trained = testing::drawn_weights(gpt, *data);
+  predictor here(gpt, trained), there(gpt, trained, gpu);
+  const text_sample_options o{.length = 24, .seed = 3, .prompt = "abe"};
+  EXPECT_EQ(there.text(o), here.text(o));
 }
 
 } // namespace

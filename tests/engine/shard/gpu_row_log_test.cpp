@@ -1,11 +1,9 @@
-#include <mailgrad/tests/engine/shard/gpu_row_log_fixture.hpp>
-
 #include <mailgrad/files/archive.hpp>
+#include <mailgrad/tests/engine/shard/gpu_row_log_fixture.hpp>
 
 #include <gmock/gmock.h>
 
 #include <functional>
-#include <string>
 
 // How a block of a shard on a GPU catches up with the latest tables. One source for two GPUs: the simulated
 // one, and a real one.

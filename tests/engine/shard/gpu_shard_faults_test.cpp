@@ -1,20 +1,16 @@
-#include <mailgrad/tests/engine/layouts.hpp>
-#include <mailgrad/tests/support/simulated_gpu/gpu_control.hpp>
-
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/engine/shard/gpu_row_log_fixture.hpp>
+#include <mailgrad/tests/support/simulated_gpu/gpu_control.hpp>
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdint>
-#include <memory>
 #include <optional>
-#include <vector>
 
-// A shard on a GPU whose driver lacks memory for an event. What only the simulated GPU can be asked for.
+// A shard on a GPU, as only the simulated one can be asked: what lacks memory, and how much is copied.
 
 namespace mailgrad {
 namespace {
@@ -72,6 +68,86 @@ TEST_F(GpuShardFaults, LeaveWeightsStateAndVersionOfTheLastUpdate) {
     EXPECT_EQ(values_of(s), values_of(whole)) << "its state was not that of the version";
   }
   EXPECT_GT(s.version().value, 3U) << "updates before the one that failed count";
+}
+
+class GpuRowBytes : public testing::gpu_row_log_of_a_shard {
+protected:
+  /// Bytes that an update copies as a whole within the GPU.
+  std::size_t copied_by_update(std::size_t named = 8) {
+    const contribution one{drawn(named), 1};
+    const std::size_t before = simulated_gpu::count().bytes_on_gpu;
+    shard_->update({&one, 1}, 0.1);
+    const std::size_t copied = simulated_gpu::count().bytes_on_gpu - before;
+    in_place_->update({&one, 1}, 0.1);
+    return copied;
+  }
+};
+
+TEST_F(GpuRowBytes, AreThoseOfTablesOnlyForABlockThatIsTooFarBehind) {
+  const std::size_t tables = (layout_->size() - layout_->dense_size()) * sizeof(float);
+  for (const std::size_t behind : {1U, 2U, 63U, 64U, 65U, 1U}) {
+    begin_with_two_blocks(1);
+    snapshot held = shard_->snapshot();
+    for (std::size_t i = 0; i < behind; ++i) EXPECT_EQ(copied_by_update(), 0U) << "in place, but the first";
+    held = {};
+    held = shard_->snapshot();
+    EXPECT_EQ(copied_by_update(), behind > gpu_row_log::depth ? tables : 0U) << behind;
+    expect_same(std::to_string(behind));
+  }
+}
+
+/// However many updates there are, and however long their lists.
+TEST_F(GpuRowBytes, OfTheLogAreNoMoreThanThoseOfTheTables) {
+  update_elsewhere();
+  update_elsewhere();
+  const std::size_t before = simulated_gpu::count().bytes_now, kept = kept_.size();
+  for (std::size_t i = 0; i < 2 * gpu_row_log::depth; ++i) {
+    update_elsewhere();
+    while (kept_.size() > kept) kept_.pop_back(); // of the gradient, which is gone
+    for (const std::size_t named : {40U, 1000U})
+      if (i % 16 == 0) update_elsewhere(named);
+    while (kept_.size() > kept) kept_.pop_back();
+  }
+  const std::size_t tables = (layout_->size() - layout_->dense_size()) * sizeof(float);
+  EXPECT_LE(simulated_gpu::count().bytes_now - before, tables);
+}
+
+/// An update in place that lacks memory has changed neither the dense weights nor a table, nor the rule's
+/// state: the same update made again has the bits of one that nothing failed in.
+TEST_F(GpuRowBytes, ThatAnUpdateLacksAreLackingBeforeItBegins) {
+  std::size_t failed = 0;
+  for (std::uint64_t n = 1;; ++n) {
+    begin(1);
+    const contribution one{drawn(8), 1};
+    queue_->finish();
+    simulated_gpu::settings s = simulated_gpu::default_settings();
+    s.fail.out_of_memory_at = n;
+    simulated_gpu::set_up(s);
+    bool lacked = false;
+    try {
+      shard_->update({&one, 1}, 0.1);
+    } catch (const out_of_memory&) {
+      lacked = true;
+    }
+    simulated_gpu::set_up(simulated_gpu::default_settings());
+    if (lacked) shard_->update({&one, 1}, 0.1);
+    in_place_->update({&one, 1}, 0.1);
+    expect_same(std::to_string(n));
+    if (!lacked) break;
+    ++failed;
+  }
+  EXPECT_GT(failed, 0U);
+}
+
+TEST_F(GpuRowBytes, AreAllocatedOnceForEachUpdateOfTheLog) {
+  for (std::size_t i = 0; i < gpu_row_log::depth + 2; ++i) update_elsewhere();
+  for (std::size_t i = 0; i < 2 * gpu_row_log::depth; ++i) {
+    const contribution one{drawn(8), 1};
+    const snapshot held = shard_->snapshot();
+    const std::uint64_t before = simulated_gpu::count().allocations;
+    shard_->update({&one, 1}, 0.1);
+    EXPECT_EQ(simulated_gpu::count().allocations, before) << i;
+  }
 }
 
 } // namespace

@@ -1,16 +1,13 @@
+#include <mailgrad/engine/shard/hogwild_handover.hpp>
+#include <mailgrad/engine/worker/hogwild_writer.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/support/single_weight_rules.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
-#include <mailgrad/engine/shard/hogwild_handover.hpp>
-#include <mailgrad/engine/worker/hogwild_writer.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <string>
 #include <tuple>
-#include <vector>
 
 // Weights that go from shards to the shared block and back, against a plain loop.
 
@@ -63,8 +60,7 @@ public:
       writer_.write(*g, scale);
       return;
     }
-    const contribution one{g, scale};
-    for (const auto& s : shards_) s->update({&one, 1});
+    for (const auto& s : shards_) testing::update_once(*s, g, scale);
   }
 
   /// Of all shards, one after the other; to be asked while the weights are there.

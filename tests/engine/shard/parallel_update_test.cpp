@@ -1,24 +1,24 @@
+#include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/support/single_weight_rules.hpp>
-
-#include <mailgrad/engine/shard/shard.hpp>
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <string>
 #include <thread>
 
 namespace mailgrad {
 namespace {
 
-using progress = parallel_update::progress;
 using testing::add_rows;
 using testing::dense_gradient;
 using testing::layout_of;
 using testing::random_values;
+using namespace ::testing;
+
+using progress = parallel_update::progress;
 
 constexpr std::size_t weights = 5 * parallel_update::part_size / 2 + 7; // three parts, the last one odd
 
@@ -140,6 +140,10 @@ TEST_F(Addends, CountAsIfTheyHadBeenAddedBefore) {
   apart->addends.push_back(addend(first_, {})); // the first device's own: nothing
   apart->addends.push_back(addend(second_, {0, 1, 2}));
   EXPECT_EQ(updated({{apart}}), updated({{dense_gradient(sum)}}));
+  const auto other = dense_gradient(second_);
+  EXPECT_THAT(updated({{apart, 0.5F}, {other, 0.25F}}),
+              Pointwise(FloatNear(1e-5F), updated({{dense_gradient(sum), 0.5F}, {other, 0.25F}})))
+      << "with the scale of their gradient";
 }
 
 TEST_F(Addends, CountOnlyForWhatTheyCover) {
@@ -149,17 +153,6 @@ TEST_F(Addends, CountOnlyForWhatTheyCover) {
   const auto apart = dense_gradient(first_);
   apart->addends.push_back(addend(second_, {1}));
   EXPECT_EQ(updated({{apart}}), updated({{dense_gradient(sum)}}));
-}
-
-TEST_F(Addends, CountWithTheScaleOfTheirGradient) {
-  std::vector<float> sum = first_;
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += second_[i];
-  const auto apart = dense_gradient(first_);
-  apart->addends.push_back(addend(second_, {0, 1, 2}));
-  const auto other = dense_gradient(second_);
-  EXPECT_THAT(updated({{apart, 0.5F}, {other, 0.25F}}),
-              ::testing::Pointwise(::testing::FloatNear(1e-5F),
-                                   updated({{dense_gradient(sum), 0.5F}, {other, 0.25F}})));
 }
 
 } // namespace

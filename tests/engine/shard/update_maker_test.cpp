@@ -1,25 +1,22 @@
+#include <mailgrad/engine/shard/policy_machine.hpp>
+#include <mailgrad/engine/shard/update_maker.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/shard/noted_port.hpp>
 #include <mailgrad/tests/engine/shard/push_of.hpp>
 #include <mailgrad/tests/support/manual_time.hpp>
 
-#include <mailgrad/engine/shard/update_maker.hpp>
-
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
-#include <cstdint>
-#include <memory>
 #include <optional>
-#include <string>
 
 namespace mailgrad {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::ElementsAre;
-using ::testing::Pair;
+using namespace ::testing;
 
 /// A shard of 16 weights, all of which plain SGD of learning rate 1 moves alike.
 class UpdateMaker : public ::testing::Test {
@@ -75,15 +72,11 @@ TEST_F(UpdateMaker, MakesOneUpdateOfTheMeanOfABatch) {
     EXPECT_EQ(workers_[{r}].account.gaps.total(), 1U);
     EXPECT_EQ(workers_[{r}].account.times.apply.count(), 1U);
   }
-}
-
-TEST_F(UpdateMaker, WeighsGradientsByTheirSamples) {
-  make("none");
   updates_->weigh(weighing::samples);
-  updates_->add_waiting(gradient_of(0, 1, 0, 1), waits_in::batch, 6);
-  updates_->add_waiting(gradient_of(1, 1, 0, 5), waits_in::batch, 2);
+  updates_->add_waiting(gradient_of(0, 2, 1, 1), waits_in::batch, 6);
+  updates_->add_waiting(gradient_of(1, 2, 1, 5), waits_in::batch, 2);
   updates_->update(waits_in::batch, 0);
-  EXPECT_FLOAT_EQ(moved(), (6 * 1.0F + 2 * 5.0F) / 8);
+  EXPECT_FLOAT_EQ(moved(), 3 + (6 * 1.0F + 2 * 5.0F) / 8);
 }
 
 TEST_F(UpdateMaker, MakesAnUpdateOfTheFirstInTheQueue) {
@@ -102,23 +95,17 @@ TEST_F(UpdateMaker, MakesAnUpdateOfTheFirstInTheQueue) {
   EXPECT_TRUE(updates_->nothing_waits());
 }
 
-TEST_F(UpdateMaker, WeighsEachGradientOfABatchByItsOwnStaleness) {
+/// The cure's factor on a gradient that is applied alone goes to the learning rate.
+TEST_F(UpdateMaker, WeighsEachGradientByItsOwnStaleness) {
   make("inverse");
-  apply(gradient_of(0, 1, 0, 0));
+  EXPECT_EQ(updates_->add(gradient_of(0, 1, 0, 0)), 1);
+  updates_->make(1);
   apply(gradient_of(0, 2, 1, 0));
   updates_->add_waiting(gradient_of(0, 3, 2, 4), waits_in::batch);
   updates_->add_waiting(gradient_of(1, 1, 0, 4), waits_in::batch);
   updates_->update(waits_in::batch, 0);
   EXPECT_FLOAT_EQ(moved(), 0.5F * 4 + 0.5F * 4 / 2) << "gaps of 0 and 2";
-}
-
-/// The cure's factor on a gradient that is applied alone goes to the learning rate.
-TEST_F(UpdateMaker, ReturnsTheFactorOfTheCure) {
-  make("inverse");
-  EXPECT_EQ(updates_->add(gradient_of(0, 1, 0, 1)), 1);
-  updates_->make(1);
-  apply(gradient_of(0, 2, 1, 1));
-  EXPECT_EQ(updates_->add(gradient_of(1, 1, 0, 1)), 0.5);
+  EXPECT_EQ(updates_->add(gradient_of(1, 2, 1, 1)), 0.5) << "a gap of 2";
 }
 
 TEST_F(UpdateMaker, KeepsTheWeightsThatASampledGradientMet) {
@@ -203,13 +190,10 @@ TEST_F(DividedUpdate, MakesTheSameVersionWithHelp) {
   EXPECT_EQ(large_->version().value, 2U);
 }
 
-TEST_F(DividedUpdate, AsksNobodyWhereThereIsNobody) {
-  make(0);
-  EXPECT_TRUE(make_of_three());
-  EXPECT_NEAR(moved(), moved_by_three, 1e-5);
-}
-
 TEST_F(DividedUpdate, IsForAnUpdateThatEveryWorkerWaitsFor) {
+  make(0);
+  EXPECT_TRUE(make_of_three()) << "nobody is there to help";
+  EXPECT_NEAR(moved(), moved_by_three, 1e-5);
   make(1);
   workers_[{1}].waits_since.reset();
   EXPECT_TRUE(make_of_three()) << "worker 1 may be computing";
@@ -234,6 +218,130 @@ TEST_F(DividedUpdate, DividesItsTimeAmongItsGradients) {
   }
   updates_->end();
   EXPECT_EQ(workers_[{0}].account.times.apply.count(), 6U);
+}
+
+/// Writes down what the machine has done.
+class noted_side final : public policy_machine::side {
+public:
+  version_number version() const override { return version_; }
+  bool nothing_waits() const override { return waiting + deferred == 0; }
+  bool is_updating() const override { return updating; }
+  bool update(waits_in where, std::size_t first) override {
+    const std::size_t taken = where == waits_in::queue ? std::min(waiting, first) : waiting;
+    done.push_back("update of " + std::to_string(taken));
+    waiting -= taken;
+    ++version_;
+    updating = has_helpers;
+    return !has_helpers;
+  }
+  void update_of_nothing() override {
+    done.push_back("update of nothing");
+    ++version_;
+  }
+  void add_lost(waits_in where) override {
+    if (where != waits_in::batch) add(where);
+  }
+  void begin_round(std::uint64_t over) override {
+    if (rounds_ < over) done.push_back("round " + std::to_string(over));
+    for (; rounds_ < over; ++rounds_) turn_over();
+  }
+  void skip_to_waiting() override {
+    if (waiting == 0) turn_over();
+  }
+  void clear_rounds() override { rounds_ = 0; }
+
+  void add(waits_in where) { ++(where == waits_in::next_round ? deferred : waiting); }
+
+  std::vector<std::string> done;
+  std::size_t waiting = 0, deferred = 0;
+  bool has_helpers = false, updating = false;
+
+private:
+  void turn_over() { waiting = std::exchange(deferred, 0); }
+
+  version_number version_;
+  std::uint64_t rounds_ = 0;
+};
+
+class PolicyMachine : public ::testing::Test {
+protected:
+  void begin(const std::string& policy, std::uint32_t workers) {
+    machine_.begin(make_policy(policy, workers));
+    for (std::uint32_t r = 0; r < workers; ++r) machine_.rule().join({r});
+  }
+  verdict judge(std::uint32_t worker, std::uint64_t step) {
+    return machine_.judge({order_entry::kind::gradient, {worker}, {step}}, side_.version()).what;
+  }
+  void take(std::uint32_t worker, std::uint64_t step) {
+    const verdict what = judge(worker, step);
+    if (what == verdict::merge || what == verdict::defer) side_.add(machine_.place(what));
+    if (what == verdict::merge) machine_.update_if_due();
+  }
+
+  noted_side side_;
+  policy_machine machine_{side_, make_policy("async", 1)};
+};
+
+TEST_F(PolicyMachine, HasAnUpdateMadeOfACompleteBatch) {
+  begin("sync", 2);
+  EXPECT_EQ(machine_.place(), waits_in::batch);
+  take(0, 1);
+  EXPECT_THAT(side_.done, IsEmpty());
+  EXPECT_FALSE(machine_.may_start({0}));
+  take(1, 1);
+  EXPECT_THAT(side_.done, ElementsAre("update of 2"));
+  EXPECT_TRUE(machine_.may_start({0}));
+  EXPECT_TRUE(machine_.renews({0}));
+}
+
+TEST_F(PolicyMachine, HasAsManyUpdatesMadeOfAQueueAsAreDue) {
+  begin("queue:2,3", 3);
+  EXPECT_EQ(machine_.place(), waits_in::queue);
+  for (std::uint32_t r = 0; r < 3; ++r) take(r, 1);
+  for (std::uint32_t r = 0; r < 3; ++r) {
+    EXPECT_THAT(side_.done, IsEmpty()) << "a fourth may come";
+    machine_.leave({r});
+  }
+  EXPECT_THAT(side_.done, ElementsAre("update of 2", "update of 1"));
+}
+
+TEST_F(PolicyMachine, WaitsForAnUpdateThatIsUnderWay) {
+  begin("sync", 1);
+  side_.has_helpers = true;
+  take(0, 1);
+  EXPECT_FALSE(machine_.may_start({0})) << "the version is not made yet";
+  machine_.update_if_due();
+  EXPECT_THAT(side_.done, ElementsAre("update of 1"));
+  side_.updating = false;
+  machine_.updated();
+  EXPECT_TRUE(machine_.may_start({0}));
+}
+
+/// Of a batch, where it has no place, or applied alone, where it makes a version of nothing.
+TEST_F(PolicyMachine, CountsALostGradientAndClosesABatchThatOthersCouldFill) {
+  begin("sync", 2);
+  take(0, 1);
+  machine_.take_lost(judge(1, 1));
+  EXPECT_THAT(side_.done, ElementsAre("update of 1"));
+  begin("async", 1);
+  machine_.take_lost(judge(0, 1));
+  EXPECT_THAT(side_.done, ElementsAre("update of 1", "update of nothing"));
+  begin("quorum:1,grace=1", 2);
+  take(0, 1);
+  EXPECT_THAT(side_.done, SizeIs(2));
+  machine_.close();
+  EXPECT_EQ(side_.done.back(), "update of 1");
+  EXPECT_THAT(side_.done, SizeIs(3));
+}
+
+TEST_F(PolicyMachine, LeavesNothingBehindOfAPolicyThatEnds) {
+  begin("ringleader", 2);
+  EXPECT_EQ(machine_.place(), waits_in::round);
+  EXPECT_EQ(machine_.place(verdict::defer), waits_in::next_round);
+  take(0, 1);
+  side_.add(waits_in::next_round);
+  machine_.finish();
+  EXPECT_TRUE(side_.nothing_waits());
 }
 
 } // namespace

@@ -29,6 +29,12 @@ inline saved_weights drawn_weights(const model_function& model, model_card card)
   return all;
 }
 
+/// The same for a model of this data, whose name is `text`.
+inline saved_weights drawn_weights(const model_function& model, const data_split& data,
+                                   const std::string& text = {}) {
+  return drawn_weights(model, card_for(text, data));
+}
+
 /// The same for a model that the card names.
 inline saved_weights drawn_weights(model_card card) {
   const model_function model = find_model(card.model);

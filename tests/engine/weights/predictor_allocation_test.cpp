@@ -1,12 +1,8 @@
+#include <mailgrad/engine/weights/predictor.hpp>
 #include <mailgrad/tests/engine/weights/drawn_weights.hpp>
 #include <mailgrad/tests/support/allocation_count.hpp>
 
-#include <mailgrad/engine/weights/predictor.hpp>
-
 #include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
 
 // What a program that answers again and again asks of the memory.
 

@@ -1,29 +1,38 @@
-#include <mailgrad/tests/engine/layouts.hpp>
-
 #include <mailgrad/data/open.hpp>
+#include <mailgrad/engine/model/bound_model.hpp>
+#include <mailgrad/engine/weights/onnx_file.hpp>
+#include <mailgrad/engine/weights/predictor.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/safetensors.hpp>
+#include <mailgrad/graph/layers.hpp>
+#include <mailgrad/graph/operations.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
 #include <mailgrad/tests/engine/small_problem.hpp>
+#include <mailgrad/tests/engine/weights/drawn_weights.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
+#include <onnx/onnx_pb.h>
 
-#include <cstdint>
+#include <algorithm>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <numeric>
 
+// tests/cli/onnx_in_python_test.cpp runs the files of ONNX.
+
 namespace mailgrad {
 namespace {
 
-using ::testing::Each;
-using ::testing::ElementsAre;
+using testing::drawn_weights;
 using testing::expect_refused;
-using ::testing::IsEmpty;
 using testing::layout_of;
-using ::testing::SizeIs;
+using testing::small_data;
+using testing::small_model;
+using namespace ::testing;
 
 std::vector<float> counted(const parameter_layout& layout) {
   std::vector<float> values(layout.size());
@@ -97,46 +106,36 @@ TEST_F(WeightsFile, IsNotTakenForAModelOfOnnx) {
   EXPECT_THAT(load_weights(path_).variables, SizeIs(1));
 }
 
+/// What a file is called says nothing when it is read, but makes it one of numpy when it is written.
 TEST_F(WeightsFile, GivesBackTheVariablesByTheirNames) {
-  const parameter_layout layout = layout_of({{"a", {3, 2}}, {"t", {4, 2}, true}, {"b", {5}}}, 2);
+  const parameter_layout layout = layout_of({{"a", {3, 2}}, {"t", {4, 2}, true}, {"dense1/b", {5}}}, 2);
   const std::vector<float> values = counted(layout);
   model_card card;
   card.model = "mlp";
   card.request.sample_dims = {4};
-  save_weights(path_, weights_by_name(layout, values), card, R"({"ended":"completed"})");
-  const saved_weights read = load_weights(path_);
-  EXPECT_EQ(read.file, path_.string());
-  EXPECT_EQ(read.card.value().model, "mlp");
-  EXPECT_EQ(read.report, R"({"ended":"completed"})");
-  ASSERT_THAT(read.variables, SizeIs(3));
-  EXPECT_EQ(read.find("c"), nullptr);
-  for (const placed_variable& v : layout.variables()) {
-    const auto* const found = read.find(v.name);
-    ASSERT_NE(found, nullptr) << v.name;
-    EXPECT_EQ(found->values.dims(), v.dims);
-    EXPECT_THAT(found->values.values(),
-                ::testing::ElementsAreArray(std::span(values).subspan(v.offset, v.dims.size())));
+  for (const char* name : {"model.safetensors", "model.npz"}) {
+    SCOPED_TRACE(name);
+    const std::filesystem::path path = folder_.path() / name;
+    save_weights(path, weights_by_name(layout, values), card, R"({"ended":"completed"})");
+    const saved_weights read = load_weights(path);
+    EXPECT_EQ(read.file, path.string());
+    EXPECT_EQ(read.card.value().model, "mlp");
+    EXPECT_EQ(read.report, R"({"ended":"completed"})");
+    ASSERT_THAT(read.variables, SizeIs(3));
+    EXPECT_EQ(read.find("c"), nullptr);
+    for (const placed_variable& v : layout.variables()) {
+      const auto* const found = read.find(v.name);
+      ASSERT_NE(found, nullptr) << v.name;
+      EXPECT_EQ(found->values.dims(), v.dims);
+      EXPECT_THAT(found->values.values(),
+                  ElementsAreArray(std::span(values).subspan(v.offset, v.dims.size())));
+    }
+    const weights_fit whole = fit(read, layout, std::vector<float>(layout.size()));
+    EXPECT_NO_THROW(require_whole(read, whole));
+    for (const named_weights& w : weights_by_name(layout, whole.parameters))
+      EXPECT_THAT(w.values, ElementsAreArray(read.find(w.name)->values.values())) << w.name;
   }
-  const weights_fit whole = fit(read, layout, std::vector<float>(layout.size()));
-  EXPECT_NO_THROW(require_whole(read, whole));
-  for (const named_weights& w : weights_by_name(layout, whole.parameters))
-    EXPECT_THAT(w.values, ::testing::ElementsAreArray(read.find(w.name)->values.values())) << w.name;
-}
-
-TEST_F(WeightsFile, IsOneOfNumpyIfItIsCalledSo) {
-  const parameter_layout layout = layout_of({{"dense1/weights", {3, 2}}, {"b", {5}}}, 2);
-  const std::vector<float> values = counted(layout);
-  model_card card;
-  card.model = "mlp";
-  const std::filesystem::path path = folder_.path() / "model.npz";
-  save_weights(path, weights_by_name(layout, values), card, R"({"ended":"completed"})");
-  const saved_weights read = load_weights(path);
-  EXPECT_EQ(read.card.value().model, "mlp");
-  EXPECT_EQ(read.report, R"({"ended":"completed"})");
-  EXPECT_THAT(read.variables, SizeIs(2));
-  EXPECT_NO_THROW(require_whole(read, fit(read, layout, std::vector<float>(layout.size()))));
-  EXPECT_EQ(read.find("dense1/weights")->values.dims(), (shape{3, 2}));
-  std::filesystem::rename(path, path_); // what it is called says nothing when it is read
+  std::filesystem::rename(folder_.path() / "model.npz", path_);
   EXPECT_EQ(load_weights(path_).card.value().model, "mlp");
 }
 
@@ -217,14 +216,10 @@ TEST_F(WeightsFile, RefusesWeightsOfWhichNoneFits) {
                    "weights of 'm.safetensors' fit no variable of the model, so nothing was loaded: "},
                   {"another shape", loading("a", {4}), "nothing was loaded: variable 'a' is 4 in the file"}});
   EXPECT_NO_THROW(loading("b", {2})());
-}
-
-TEST_F(WeightsFile, RefusesAnotherNumberOfWeights) {
-  const parameter_layout layout = layout_of({{"a", {3}}}, 1);
   const std::vector<float> few(layout.size() - 1);
   expect_refused({
-      {"to save", [&] { weights_by_name(layout, few); }, "weights: 15 numbers, where the layout has 16"},
-      {"to begin with", [&] { fit({}, layout, few); }, "weights: 15 numbers"},
+      {"to save", [&] { weights_by_name(layout, few); }, "weights: 31 numbers, where the layout has 32"},
+      {"to begin with", [&] { fit({}, layout, few); }, "weights: 31 numbers"},
   });
 }
 
@@ -331,7 +326,7 @@ TEST(ModelCard, RefusesATableThatDoesNotFit) {
 }
 
 TEST(ModelCard, DescribesTheDataThatAModelIsTrainedOn) {
-  data_split data = *testing::small_data();
+  data_split data = *small_data();
   data.class_names = {"a", "b", "c"};
   data.divisors = {255};
   const model_card card = card_for("softmax", data);
@@ -352,7 +347,7 @@ TEST(ModelCard, TellsWhetherColumnsOfSparseRowsCountFromZero) {
   object["first_column"] = 2;
   expect_refused(
       {{"another column", [&] { parse_model_card(object.dump()); }, "'first_column' must be 0 or 1, not 2"}});
-  data_split data = *testing::small_data();
+  data_split data = *small_data();
   for (const column_numbering from : {column_numbering::from_zero, column_numbering::from_one}) {
     data.source = std::make_shared<const data_source>(data_source{"rows", {.numbering = from}});
     EXPECT_EQ(card_for("softmax", data).counts_from_zero, from == column_numbering::from_zero);
@@ -393,6 +388,261 @@ TEST(ModelCard, RefusesWhatNoProgramHasWritten) {
       {"an input of another type", reading([](json& o) { o["inputs"][0]["type"] = "float64"; }),
        "'type' is 'float32' or 'int32'"},
   });
+}
+
+model_card card_of_rows(std::string model = "mlp:hidden=5") {
+  model_card card;
+  card.model = std::move(model);
+  card.request = {.sample_dims = {4}, .classes = 3};
+  return card;
+}
+
+class OnnxFile : public ::testing::Test {
+protected:
+  onnx::ModelProto read() const {
+    onnx::ModelProto model;
+    std::ifstream in(path_, std::ios::binary);
+    EXPECT_TRUE(model.ParseFromIstream(&in));
+    return model;
+  }
+
+  std::vector<std::string> types() const {
+    std::vector<std::string> all;
+    const onnx::ModelProto m = read();
+    for (const auto& n : m.graph().node()) all.push_back(n.op_type());
+    return all;
+  }
+
+  void refuses(const std::string& what, const model_function& model, const std::string& says,
+               const model_card& card = card_of_rows()) const {
+    expect_refused({what, [&] { write_onnx(path_, model, drawn_weights(model, card)); }, says});
+    EXPECT_FALSE(std::filesystem::exists(path_));
+  }
+
+  const scratch_folder folder_;
+  const std::filesystem::path path_ = folder_.path() / "m.onnx";
+};
+
+TEST_F(OnnxFile, SaysItsVersionsAndItsModelAndLeavesTheSizeOfTheBatchOpen) {
+  model_card card = card_of_rows();
+  card.class_names = {"a", "b", "c<&>"};
+  write_onnx(path_, drawn_weights(card));
+  const onnx::ModelProto m = read();
+  EXPECT_EQ(m.ir_version(), 8);
+  ASSERT_EQ(m.opset_import_size(), 1);
+  EXPECT_EQ(m.opset_import(0).version(), 17);
+  EXPECT_EQ(m.producer_name(), "mailgrad");
+  ASSERT_EQ(m.metadata_props_size(), 1);
+  EXPECT_EQ(m.metadata_props(0).key(), "mailgrad");
+  EXPECT_EQ(m.metadata_props(0).value(), to_json(card));
+  ASSERT_EQ(m.graph().input_size(), 1) << "labels are not read";
+  const auto& input = m.graph().input(0);
+  EXPECT_EQ(input.name(), "features");
+  EXPECT_EQ(input.type().tensor_type().shape().dim(0).dim_param(), "batch");
+  EXPECT_EQ(input.type().tensor_type().shape().dim(1).dim_value(), 4);
+  const auto& output = m.graph().output(0);
+  EXPECT_EQ(output.name(), "logits");
+  EXPECT_EQ(output.type().tensor_type().shape().dim(0).dim_param(), "batch");
+  EXPECT_EQ(output.type().tensor_type().shape().dim(1).dim_value(), 3);
+}
+
+TEST_F(OnnxFile, HoldsTheWeightsByTheirNames) {
+  const saved_weights trained = drawn_weights(card_of_rows());
+  write_onnx(path_, trained);
+  std::size_t found = 0;
+  const onnx::ModelProto m = read();
+  for (const auto& array : m.graph().initializer())
+    if (const auto* const variable = trained.find(array.name())) {
+      const std::span<const float> values = variable->values.values();
+      EXPECT_EQ(array.raw_data(),
+                std::string(reinterpret_cast<const char*>(values.data()), values.size_bytes()));
+      EXPECT_EQ(static_cast<std::size_t>(array.dims_size()), variable->values.dims().rank());
+      ++found;
+    }
+  EXPECT_EQ(found, trained.variables.size());
+}
+
+TEST_F(OnnxFile, DividesWhatFilesHold) {
+  model_card card = card_of_rows("softmax");
+  write_onnx(path_, drawn_weights(card));
+  EXPECT_THAT(types(), ElementsAre("MatMul", "Add", "Identity"));
+  for (const auto& by : {std::vector<float>{255}, std::vector<float>{1, 2, 3, 4}}) {
+    card.divisors = by;
+    write_onnx(path_, drawn_weights(card));
+    EXPECT_THAT(types(), ElementsAre("Div", "MatMul", "Add", "Identity"));
+  }
+  card.divisors = {1, 2};
+  expect_refused({"divisors of others", [&] { write_onnx(path_, drawn_weights(card)); },
+                  "'drawn.safetensors' cannot be written as ONNX: its card has 2 divisors for samples of 4"});
+  EXPECT_THAT(types(), ElementsAre("Div", "MatMul", "Add", "Identity")) << "the older file stays";
+}
+
+model_outputs outputs_of(graph& g, const model_request& r, const value& logits) {
+  return {logits, cross_entropy(logits, g.input("labels", {r.batch}, dtype::int32))};
+}
+
+value features_of(graph& g, const model_request& r) {
+  return g.input("features", {r.batch, r.sample_dims[0]});
+}
+
+TEST_F(OnnxFile, NamesAnOperationThatCannotBeWritten) {
+  refuses(
+      "dropout that is always on",
+      [](graph& g, const model_request& r) {
+        return outputs_of(g, r, dense(dropout(features_of(g, r), 0.5F, 1), 3, "out"));
+      },
+      "'drawn.safetensors' cannot be written as ONNX: operation 'dropout' (weights_file_test.cpp:");
+  model_card sparse = card_of_rows("softmax");
+  sparse.request.nonzeros = 1;
+  refuses("sparse rows", find_model("softmax"), "operation 'sparse_matmul' (", sparse);
+}
+
+TEST_F(OnnxFile, RefusesWhatDependsOnTheSizeOfTheBatch) {
+  refuses(
+      "a constant",
+      [](graph& g, const model_request& r) {
+        return outputs_of(g, r, dense(features_of(g, r), 3, "out") * (1 / static_cast<float>(r.batch)));
+      },
+      "a constant of it depends on the batch (weights_file_test.cpp:");
+  refuses(
+      "an attribute",
+      [](graph& g, const model_request& r) {
+        return outputs_of(g, r, slice(dense(features_of(g, r), 3, "out"), 0, 0, r.batch));
+      },
+      "operation 'slice' (weights_file_test.cpp:");
+  refuses(
+      "the number of nodes",
+      [](graph& g, const model_request& r) {
+        value x = dense(features_of(g, r), 3, "out");
+        for (std::size_t i = 0; i < r.batch; ++i) x = x + 1;
+        return outputs_of(g, r, x);
+      },
+      "its nodes depend on the batch");
+}
+
+TEST_F(OnnxFile, RefusesWeightsThatAreNotThoseOfTheModel) {
+  saved_weights trained = drawn_weights(card_of_rows());
+  trained.variables.pop_back();
+  expect_refused({"one is missing", [&] { write_onnx(path_, trained); }, "is not in the file"});
+  trained.card->model.clear();
+  expect_refused({"a model function", [&] { write_onnx(path_, trained); }, "the program has to bring it"});
+  trained.card.reset();
+  expect_refused({"no card", [&] { write_onnx(path_, trained); }, "tell nothing of their model"});
+  expect_refused({"no folder",
+                  [&] { write_onnx(folder_.path() / "absent" / "m.onnx", drawn_weights(card_of_rows())); },
+                  "m.onnx: cannot be written: No such file or directory"});
+  saved_weights huge{"huge.safetensors", {}};
+  huge.card = card_of_rows("mlp:hidden=200000x3000"); // protocol buffers count in 31 bits
+  expect_refused({"2.4 GB", [&] { write_onnx(path_, huge); }, "weights of 'huge.safetensors' are 601012"});
+}
+
+/// The numbers of the first samples, as a file has them.
+std::vector<float> raw(const data_split& data, std::size_t count, float divisor) {
+  const auto& features = std::get<float_features>(data.test.features()).values;
+  std::vector<float> numbers(features.begin(), features.begin() + static_cast<std::ptrdiff_t>(count * 4));
+  for (float& v : numbers) v *= divisor;
+  return numbers;
+}
+
+TEST(Predictor, AnswersAsAnEvaluationDoesWhateverTheNumberOfSamples) {
+  const auto data = small_data();
+  predictor p(small_model(), drawn_weights(small_model(), *data));
+  EXPECT_EQ(p.inputs(), 4U);
+  EXPECT_EQ(p.outputs(), 3U);
+  const std::vector<float> expected = p.answers(data->test);
+  for (const std::size_t count : {std::size_t{1}, std::size_t{5}, data->test.size()}) {
+    std::vector<float> found(count * 3);
+    p.answers(raw(*data, count, 1), found);
+    // Which order of additions is fastest depends on their number where the processor has no AVX.
+    EXPECT_THAT(found, Pointwise(FloatNear(1e-6F), std::span(expected).first(count * 3)));
+  }
+  const data_split many{testing::small_samples(60, 1), testing::small_samples(700, 2), "many", {}};
+  std::vector<float> found(700 * 3); // which are more than one program answers
+  p.answers(raw(many, 700, 1), found);
+  EXPECT_THAT(found, ElementsAreArray(p.answers(many.test)));
+}
+
+TEST(Predictor, DividesTheNumbersOfFilesAsTheCardSays) {
+  const auto data = small_data();
+  saved_weights trained = drawn_weights(small_model(), *data);
+  predictor plain(small_model(), trained);
+  std::vector<float> expected(6), found(6);
+  plain.answers(raw(*data, 2, 1), expected);
+  trained.card->divisors = {256};
+  predictor divided(small_model(), trained);
+  divided.answers(raw(*data, 2, 256), found);
+  EXPECT_THAT(found, ElementsAreArray(expected)) << "powers of two are exact";
+  trained.card->divisors = {2, 4, 8, 16};
+  predictor by_column(small_model(), trained);
+  std::vector<float> numbers = raw(*data, 2, 1);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] *= trained.card->divisors[i % 4];
+  by_column.answers(numbers, found);
+  EXPECT_THAT(found, ElementsAreArray(expected));
+}
+
+TEST(Predictor, BuildsTheModelOfTheCard) {
+  const auto data = small_data();
+  const std::string layers = R"({"layers":[{"dense":{"units":8,"activation":"tanh"}},{"dense":{}}]})";
+  predictor p(drawn_weights(small_model(), *data, layers));
+  predictor own(small_model(), drawn_weights(small_model(), *data));
+  EXPECT_THAT(p.answers(data->test), ElementsAreArray(own.answers(data->test)));
+  EXPECT_EQ(p.test(data->test).accuracy, own.test(data->test).accuracy);
+}
+
+TEST(Predictor, GivesProbabilitiesThatAddUpToOne) {
+  const auto data = small_data();
+  predictor p(small_model(), drawn_weights(small_model(), *data));
+  std::vector<float> chances(9), logits(9);
+  p.probabilities(raw(*data, 3, 1), chances);
+  p.answers(raw(*data, 3, 1), logits);
+  for (std::size_t row = 0; row < 3; ++row) {
+    const std::span part = std::span(chances).subspan(row * 3, 3);
+    EXPECT_NEAR(std::accumulate(part.begin(), part.end(), 0.0), 1, 1e-6);
+    EXPECT_NEAR(part[0] / part[1], std::exp(logits[row * 3] - logits[row * 3 + 1]), 1e-4);
+  }
+  std::vector<float> large{1000, 1000, -1000};
+  softmax_rows(large, 3);
+  EXPECT_THAT(large, ElementsAre(0.5F, 0.5F, 0)) << "without an overflow";
+}
+
+TEST(Predictor, CountsWhichClassIsTakenForWhich) {
+  const auto data = small_data();
+  predictor p(small_model(), drawn_weights(small_model(), *data));
+  const evaluation e = p.test(data->test);
+  ASSERT_EQ(e.confusion.size(), 9U);
+  EXPECT_EQ(std::accumulate(e.confusion.begin(), e.confusion.end(), std::uint64_t{0}), data->test.size());
+  const std::uint64_t correct = e.confusion[0] + e.confusion[4] + e.confusion[8];
+  EXPECT_DOUBLE_EQ(e.accuracy.value(), static_cast<double>(correct) / static_cast<double>(data->test.size()));
+  for (std::size_t label = 0; label < 3; ++label)
+    EXPECT_EQ(std::accumulate(e.confusion.begin() + static_cast<std::ptrdiff_t>(3 * label),
+                              e.confusion.begin() + static_cast<std::ptrdiff_t>(3 * label + 3),
+                              std::uint64_t{0}),
+              static_cast<std::uint64_t>(
+                  std::ranges::count(data->test.labels(), static_cast<std::int32_t>(label))));
+}
+
+TEST(Predictor, RefusesWhatItCannotAnswer) {
+  const auto data = small_data();
+  saved_weights trained = drawn_weights(small_model(), *data, "softmax");
+  predictor p(small_model(), trained);
+  std::vector<float> numbers(8), answers(6);
+  saved_weights foreign = drawn_weights(small_model(), *data);
+  foreign.card.reset();
+  saved_weights own = drawn_weights(small_model(), *data);
+  own.card->model.clear();
+  expect_refused({
+      {"half a sample", [&] { p.answers(std::span(numbers).first(6), answers); },
+       "6 numbers, where a sample has 4"},
+      {"no room", [&] { p.answers(numbers, std::span(answers).first(3)); },
+       "room for 3 numbers, where the answers have 6"},
+      {"no card", [&] { predictor{foreign}; }, "'drawn.safetensors' tell nothing of their model"},
+      {"no model", [&] { predictor{own}; }, "the program has to bring it"},
+      {"another model", [&] { predictor{trained}; },
+       "'dense1/weights' is 4x8 in the file, and 4x3 in the model"},
+  });
+  predictor sparse(small_model(), drawn_weights(small_model(), *testing::sparse_data()));
+  EXPECT_EQ(sparse.inputs(), 0U);
+  expect_refused({{"sparse rows", [&] { sparse.answers(numbers, answers); }, "does not read plain numbers"}});
 }
 
 } // namespace

@@ -1,33 +1,59 @@
 #include <mailgrad/engine/wire/encoded_numbers.hpp>
-
+#include <mailgrad/engine/wire/error_feedback.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
-#include <mailgrad/tests/engine/wire/wire_problem.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 #include <mailgrad/tests/support/slices.hpp>
 #include <mailgrad/tests/support/special_floats.hpp>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
-#include <string>
+#include <random>
 
 namespace mailgrad {
 namespace {
 
-using testing::bits_of;
-using testing::drawn_numbers;
 using testing::expect_refused;
-using testing::formats_to_test;
 using testing::infinity;
-using testing::lossy_formats;
 using testing::nan;
 
 using bytes = std::vector<std::byte>;
 using floats = std::vector<float>;
+using rows = std::vector<std::int32_t>;
+
+/// One of each encoding, with small blocks so that a few numbers fill several.
+constexpr std::string_view formats_to_test[] = {"float32",        "float16",        "bfloat16",
+                                                "int8:block=16",  "top-k:0.1",      "1-bit:block=16",
+                                                "int8:block=256", "1-bit:block=512"};
+constexpr std::string_view lossy_formats[] = {"float16",   "bfloat16", "int8:block=16",
+                                              "top-k:0.1", "top-k:1",  "1-bit:block=16"};
+
+constexpr table_extent table{10, 3};
+
+/// Numbers of many magnitudes.
+floats drawn_numbers(std::size_t n, std::mt19937_64& rng) {
+  std::normal_distribution<float> normal(0, 1);
+  floats x(n);
+  for (float& v : x) v = std::ldexp(normal(rng), static_cast<int>(rng() % 9) - 4);
+  return x;
+}
+
+/// Whole numbers, so that sums of them are exact.
+floats drawn_whole_numbers(std::size_t n, std::mt19937_64& rng) {
+  floats x(n);
+  for (float& v : x) v = static_cast<float>(static_cast<int>(rng() % 41) - 20);
+  return x;
+}
+
+std::vector<std::uint32_t> bits_of(std::span<const float> x) {
+  std::vector<std::uint32_t> all;
+  for (const float v : x) all.push_back(std::bit_cast<std::uint32_t>(v));
+  return all;
+}
 
 bytes encoded(std::string_view format, std::span<const float> x, std::span<float> residual = {}) {
   const wire_format f = parse_wire_format(format);
@@ -52,45 +78,18 @@ std::string in_hex(const bytes& all) {
   return text;
 }
 
-/// The examples of docs/wire_formats.md.
 TEST(EncodedNumbers, AreTheBytesOfThePage) {
-  const floats x{1, -2, 0.5F};
-  EXPECT_EQ(in_hex(encoded("float32", x)), "00000000"
-                                           "03000000"
-                                           "00000000"
-                                           "0000803f"
-                                           "000000c0"
-                                           "0000003f");
-  EXPECT_EQ(in_hex(encoded("float16", x)), "01000000"
-                                           "03000000"
-                                           "00000000"
-                                           "003c"
-                                           "00c0"
-                                           "0038");
-  EXPECT_EQ(in_hex(encoded("bfloat16", x)), "02000000"
-                                            "03000000"
-                                            "00000000"
-                                            "803f"
-                                            "00c0"
-                                            "003f");
-  EXPECT_EQ(in_hex(encoded("int8:block=16", x)), "03000000"
-                                                 "03000000"
-                                                 "10000000"
-                                                 "0502813c"
-                                                 "3f8120");
-  EXPECT_EQ(in_hex(encoded("top-k:0.6", x)), "04000000"
-                                             "03000000"
-                                             "02000000"
-                                             "00000000"
-                                             "01000000"
-                                             "0000803f"
-                                             "000000c0");
-  EXPECT_EQ(in_hex(encoded("1-bit:block=16", x)), "05000000"
-                                                  "03000000"
-                                                  "10000000"
-                                                  "000000c0"
-                                                  "0000403f"
-                                                  "05");
+  const std::pair<const char*, std::string> page[] = {
+      {"float32", "00000000 03000000 00000000 0000803f 000000c0 0000003f"},
+      {"float16", "01000000 03000000 00000000 003c 00c0 0038"},
+      {"bfloat16", "02000000 03000000 00000000 803f 00c0 003f"},
+      {"int8:block=16", "03000000 03000000 10000000 0502813c 3f8120"},
+      {"top-k:0.6", "04000000 03000000 02000000 00000000 01000000 0000803f 000000c0"},
+      {"1-bit:block=16", "05000000 03000000 10000000 000000c0 0000403f 05"}};
+  for (auto [format, in_words] : page) {
+    std::erase(in_words, ' ');
+    EXPECT_EQ(in_hex(encoded(format, floats{1, -2, 0.5F})), in_words) << format;
+  }
 }
 
 TEST(EncodedNumbers, TakeAsManyBytesAsThePageSays) {
@@ -147,16 +146,9 @@ TEST(EncodedNumbers, LeaveInTheResidualWhatTheReceiverLacks) {
       floats residual = before;
       const floats y = decoded(format, encoded(format, x, residual), n);
       for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(residual[i], (x[i] + before[i]) - y[i]) << format;
+      floats zeros(n);
+      EXPECT_EQ(encoded(format, x, zeros), encoded(format, x)) << format << " as without a residual";
     }
-}
-
-TEST(EncodedNumbers, AreTheSameWithAResidualOfZerosAndWithoutOne) {
-  std::mt19937_64 rng(3);
-  const floats x = drawn_numbers(777, rng);
-  for (const std::string_view format : lossy_formats) {
-    floats zeros(x.size());
-    EXPECT_EQ(encoded(format, x, zeros), encoded(format, x)) << format;
-  }
 }
 
 TEST(EncodedNumbers, SayWhatIsNotFiniteOrAreNotMade) {
@@ -176,11 +168,8 @@ TEST(EncodedNumbers, SayWhatIsNotFiniteOrAreNotMade) {
       EXPECT_TRUE(std::isnan(bad) ? std::isnan(read) : read == bad);
       EXPECT_EQ(residual[23], 0.125F);
     }
-}
-
-TEST(EncodedNumbers, KeepEveryBitOfFloat32) {
   const floats x{nan, infinity, -0.0F, std::numeric_limits<float>::denorm_min()};
-  EXPECT_EQ(bits_of(decoded("float32", encoded("float32", x), 4)), bits_of(x));
+  EXPECT_EQ(bits_of(decoded("float32", encoded("float32", x), 4)), bits_of(x)) << "float32 keeps every bit";
 }
 
 /// FNV-1a over the bytes of all formats and their residuals: a figure of one machine holds on every other.
@@ -223,8 +212,6 @@ TEST(EncodedNumbers, AreRefusedWithOtherLengths) {
        "4294967296 numbers are more than 32 bits can count"},
   });
 }
-
-// Bytes from elsewhere.
 
 struct forgery {
   const char* format;
@@ -313,27 +300,19 @@ TEST(EncodedNumbers, ForgedAHundredThousandTimesNeverWriteBesideTheirPlace) {
   EXPECT_LT(refused, rounds.size());
 }
 
-using testing::drawn_whole_numbers;
-
-using bytes = std::vector<std::byte>;
-using floats = std::vector<float>;
-using rows = std::vector<std::int32_t>;
-
-constexpr table_extent encoded_table{10, 3};
-
 bytes rows_encoded(std::string_view format, const rows& listed, const floats& values,
                    std::span<float> residual = {}) {
   const wire_format f = parse_wire_format(format);
-  const gradient_rows part{0, encoded_table.width, listed, values};
-  bytes to(encoded_row_bytes(f, listed_rows(part).rows.size(), encoded_table.width));
+  const gradient_rows part{0, table.width, listed, values};
+  bytes to(encoded_row_bytes(f, listed_rows(part).rows.size(), table.width));
   floats scratch;
-  EXPECT_TRUE(encode_rows(f, part, encoded_table, residual, scratch, to));
+  EXPECT_TRUE(encode_rows(f, part, table, residual, scratch, to));
   return to;
 }
 
 decoded_rows decoded(std::string_view format, const bytes& from) {
   decoded_rows to;
-  decode_rows(parse_wire_format(format), from, encoded_table, to);
+  decode_rows(parse_wire_format(format), from, table, to);
   return to;
 }
 
@@ -353,13 +332,10 @@ TEST(EncodedRows, KeepTheNumbersOfRowsAndWriteValuesAsTheFormatDoes) {
   }
 }
 
-TEST(EncodedRows, EndBeforeTheFirstNegativeOne) {
-  const decoded_rows read = decoded("float32", rows_encoded("float32", {2, -1, 99}, floats(9, 1)));
-  EXPECT_EQ(read.rows, rows{2});
-  EXPECT_EQ(read.values, floats(3, 1));
-}
-
-TEST(EncodedRows, MayBeNone) {
+TEST(EncodedRows, EndBeforeTheFirstNegativeOneAndMayBeNone) {
+  const decoded_rows one = decoded("float32", rows_encoded("float32", {2, -1, 99}, floats(9, 1)));
+  EXPECT_EQ(one.rows, rows{2});
+  EXPECT_EQ(one.values, floats(3, 1));
   for (const std::string_view format : formats_to_test) {
     const decoded_rows read = decoded(format, rows_encoded(format, {}, {}));
     EXPECT_TRUE(read.rows.empty() && read.values.empty()) << format;
@@ -387,13 +363,13 @@ TEST(EncodedRows, LeaveWhatTheReceiverLacksInTheirRowsOfTheTable) {
 }
 
 TEST(EncodedRows, ThatAreNotFiniteLeaveTheirResidualsAsTheyWere) {
-  const floats values{1, 2, std::numeric_limits<float>::infinity(), 4, 5, 6};
+  const floats values{1, 2, infinity, 4, 5, 6};
   const rows listed{7, 7};
   floats residual(30, 0.5F), scratch;
   for (const char* format : {"int8", "top-k:0.5", "1-bit"}) {
     const wire_format f = parse_wire_format(format);
     bytes to(encoded_row_bytes(f, 2, 3));
-    EXPECT_FALSE(encode_rows(f, {0, 3, listed, values}, encoded_table, residual, scratch, to));
+    EXPECT_FALSE(encode_rows(f, {0, 3, listed, values}, table, residual, scratch, to));
     EXPECT_EQ(residual, floats(30, 0.5F)) << format;
   }
 }
@@ -405,9 +381,7 @@ TEST(EncodedRows, AreRefusedWhereTheTableLacksThem) {
   floats residual(30), other(29), scratch;
   bytes right(encoded_row_bytes(f, 2, 3)), small(8);
   const auto encode = [&](const rows& listed, const floats& v, std::size_t width, floats& r, bytes& to) {
-    return [&, width] {
-      static_cast<void>(encode_rows(f, {0, width, listed, v}, encoded_table, r, scratch, to));
-    };
+    return [&, width] { static_cast<void>(encode_rows(f, {0, width, listed, v}, table, r, scratch, to)); };
   };
   expect_refused({
       {"a row behind the table", encode(behind, values, 3, residual, right), "row 10 of a table of 10 rows"},
@@ -425,7 +399,7 @@ TEST(EncodedRows, FromElsewhereAreRefusedInOneLine) {
     return [&, at, word] {
       bytes message = right;
       put_whole(message, at, word);
-      decode_rows(parse_wire_format("float16"), message, encoded_table, to);
+      decode_rows(parse_wire_format("float16"), message, table, to);
     };
   };
   expect_refused({
@@ -436,7 +410,7 @@ TEST(EncodedRows, FromElsewhereAreRefusedInOneLine) {
       {"a row behind the table", forged(12, 10), "expected rows of a table of 10, found row 10"},
       {"a negative row", forged(8, 0xffffffff), "found row 4294967295"},
       {"another count of values", forged(20, 5), "expected 6 numbers, found 5"},
-      {"no header", [&] { decode_rows(parse_wire_format("float16"), bytes(7), encoded_table, to); },
+      {"no header", [&] { decode_rows(parse_wire_format("float16"), bytes(7), table, to); },
        "expected a header of 8 bytes, found 7"},
   });
   EXPECT_TRUE(to.rows.empty());
@@ -450,13 +424,13 @@ TEST(EncodedRows, ForgedAHundredThousandTimesAreRowsOfTheTableOrNone) {
     std::mt19937_64 rng(round);
     const std::string_view format = formats_to_test[round % std::size(formats_to_test)];
     rows listed(rng() % 6);
-    for (std::int32_t& row : listed) row = static_cast<std::int32_t>(rng() % encoded_table.rows);
+    for (std::int32_t& row : listed) row = static_cast<std::int32_t>(rng() % table.rows);
     bytes message = rows_encoded(format, listed, drawn_whole_numbers(3 * listed.size(), rng));
     for (std::uint64_t flips = rng() % 4; flips > 0; --flips)
       message[rng() % message.size()] ^= std::byte{1} << (rng() % 8);
     if (rng() % 4 == 0) message.resize(rng() % (message.size() + 1));
     try {
-      decode_rows(parse_wire_format(format), message, encoded_table, to);
+      decode_rows(parse_wire_format(format), message, table, to);
     } catch (const wire_error&) {
       ++refused;
       ASSERT_TRUE(to.rows.empty());
@@ -466,6 +440,333 @@ TEST(EncodedRows, ForgedAHundredThousandTimesAreRowsOfTheTableOrNone) {
     for (const std::int32_t row : to.rows) ASSERT_TRUE(row >= 0 && row < 10);
   }
   EXPECT_GT(refused, rounds.size() / 4);
+}
+
+TEST(WireFormat, IsReadFromTextAndWrittenAsTheTextThatReadsAsTheSame) {
+  struct row {
+    const char* text;
+    wire_format format;
+    const char* written;
+  };
+  using enum wire_encoding;
+  for (const row& r :
+       {row{"float32", {float32}, "float32"}, row{"float16", {float16}, "float16"},
+        row{"bfloat16", {bfloat16}, "bfloat16"}, row{"int8", {int8, 256}, "int8:block=256"},
+        row{"int8:block=16", {int8, 16}, "int8:block=16"}, row{"top-k:0.01", {top_k, 0, 0.01}, "top-k:0.01"},
+        row{"top-k:1", {top_k, 0, 1}, "top-k:1"}, row{"1-bit", {one_bit, 512}, "1-bit:block=512"},
+        row{"1-bit:block=65536", {one_bit, 65536}, "1-bit:block=65536"}}) {
+    EXPECT_EQ(parse_wire_format(r.text), r.format) << r.text;
+    EXPECT_EQ(to_string(r.format), r.written);
+    EXPECT_EQ(is_lossy(r.format), r.format.encoding != float32) << "only float32 loses nothing";
+  }
+  EXPECT_EQ(wire_format_forms().size(), 6U);
+  EXPECT_EQ(wire_format_forms()[4].text, "top-k:SHARE");
+}
+
+TEST(WireFormat, OfOtherTextsIsRefusedWithWhatWouldBeRight) {
+  const auto read = [](const char* text) { return [text] { parse_wire_format(text); }; };
+  expect_refused({
+      {"a slip", read("bfloat61"), "wire format 'bfloat61' is unknown; did you mean 'bfloat16'?"},
+      {"another slip", read("topk:0.1"), "did you mean 'top-k'?"},
+      {"a stranger", read("zstandard"), "known are: float32, float16, bfloat16, int8, top-k, 1-bit"},
+      {"nothing", read(""), "wire format '' is unknown"},
+      {"a setting of none", read("float16:block=4"), "'float16' has no settings"},
+      {"another setting", read("int8:blok=4"), "did you mean 'block'?"},
+      {"a small block", read("int8:block=8"), "block must be a whole number from 16 to 65536, not '8'"},
+      {"a large block", read("1-bit:block=131072"), "from 16 to 65536"},
+      {"a block of odd size", read("1-bit:block=48"), "block must be a power of two, not 48"},
+      {"no share", read("top-k"), "write it as top-k:0.01"},
+      {"two shares", read("top-k:0.1,0.2"), "write it as top-k:0.01"},
+      {"a share of nothing", read("top-k:0"), "more than 0 and at most 1"},
+      {"more than all", read("top-k:1.5"), "more than 0 and at most 1"},
+      {"no number", read("top-k:nan"), "more than 0 and at most 1"},
+      {"a word", read("top-k:few"), "more than 0 and at most 1"},
+  });
+}
+
+using sums = std::vector<double>;
+
+floats decoded(const wire_format& f, const wire_message& message, std::size_t n) {
+  floats to(n);
+  decode_numbers(f, *message, to);
+  return to;
+}
+
+floats residual_of(const error_feedback& f) { return {f.residual().begin(), f.residual().end()}; }
+
+void add(sums& to, std::span<const float> x) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += static_cast<double>(x[i]);
+}
+
+/// Multiples of 2^-14 below 16: sums of hundreds of them are exact in float32.
+floats drawn_multiples(std::size_t n, std::mt19937_64& rng) {
+  floats x(n);
+  for (float& v : x) v = (static_cast<float>(rng() % (1U << 19U)) - 0x1p18F) * 0x1p-14F;
+  return x;
+}
+
+/// What a worker and its shard have after many steps with up to four messages in flight, of which the shard
+/// discards one in three.
+struct balance {
+  sums made, applied;
+  floats residual;
+};
+
+balance after_many_steps(const wire_format& f, std::size_t n, std::mt19937_64& rng,
+                         floats (*draw)(std::size_t, std::mt19937_64&)) {
+  error_feedback feedback(f, n);
+  balance a{sums(n), sums(n), {}};
+  std::vector<std::pair<step_number, wire_message>> in_flight;
+  const auto settle = [&] {
+    const std::size_t which = rng() % in_flight.size();
+    const auto [step, message] = in_flight[which];
+    in_flight.erase(in_flight.begin() + static_cast<std::ptrdiff_t>(which));
+    if (rng() % 3 == 0) return feedback.give_back(step);
+    add(a.applied, decoded(f, message, n));
+    feedback.applied(step);
+  };
+  for (step_number step{1}; step.value <= 200; ++step) {
+    const floats g = draw(n, rng);
+    add(a.made, g);
+    in_flight.emplace_back(step, feedback.send(step, g));
+    while (in_flight.size() > rng() % 5) settle();
+    EXPECT_EQ(feedback.in_flight(), in_flight.size());
+  }
+  while (!in_flight.empty()) settle();
+  a.residual = residual_of(feedback);
+  return a;
+}
+
+TEST(ErrorFeedback, LosesNothingWhateverIsDiscarded) {
+  std::mt19937_64 rng(1);
+  for (const std::string_view format : lossy_formats)
+    for (const std::size_t n : {1U, 16U, 131U}) {
+      const balance a = after_many_steps(parse_wire_format(format), n, rng, drawn_numbers);
+      for (std::size_t i = 0; i < n; ++i)
+        ASSERT_NEAR(a.made[i], a.applied[i] + static_cast<double>(a.residual[i]), 2e-3)
+            << format << ", number " << i;
+    }
+}
+
+TEST(ErrorFeedback, LosesExactlyNothingWhereSumsAreExact) {
+  std::mt19937_64 rng(2);
+  for (const char* format : {"float16", "bfloat16", "top-k:0.1", "top-k:1"}) {
+    const balance a = after_many_steps(parse_wire_format(format), 131, rng, drawn_multiples);
+    for (std::size_t i = 0; i < a.made.size(); ++i)
+      ASSERT_EQ(a.made[i], a.applied[i] + static_cast<double>(a.residual[i])) << format << ", number " << i;
+  }
+}
+
+TEST(ErrorFeedback, SendsLaterWhatItKept) {
+  const wire_format f = parse_wire_format("top-k:0.5"), exact = parse_wire_format("float32");
+  error_feedback feedback(f, 2), of_float32(exact, 2);
+  EXPECT_EQ(decoded(f, feedback.send({1}, floats{3, 2}), 2), (floats{3, 0}));
+  EXPECT_EQ(decoded(f, feedback.send({2}, floats{3, 2}), 2), (floats{0, 4}));
+  EXPECT_EQ(decoded(f, feedback.send({3}, floats{0, 0}), 2), (floats{3, 0}));
+  EXPECT_EQ(decoded(exact, of_float32.send({1}, floats{3, 2}), 2), (floats{3, 2}));
+  of_float32.give_back({1});
+  EXPECT_TRUE(of_float32.residual().empty()) << "float32 keeps nothing";
+}
+
+TEST(ErrorFeedback, GetsBackTheMessageOfItsStepAndNoOther) {
+  const wire_format f = parse_wire_format("top-k:0.5");
+  error_feedback feedback(f, 2);
+  feedback.send({1}, floats{3, 2});  // sends 3, 0
+  feedback.send({2}, floats{1, 7});  // sends 0, 9
+  feedback.send({5}, floats{-8, 0}); // sends -7, 0
+  feedback.applied({1});
+  feedback.give_back({2});
+  EXPECT_EQ(residual_of(feedback), (floats{0, 9}));
+  feedback.give_back({5});
+  EXPECT_EQ(residual_of(feedback), (floats{-7, 9}));
+  EXPECT_EQ(feedback.in_flight(), 0U);
+}
+
+TEST(ErrorFeedback, IsNotHarmedByWhatIsNotFinite) {
+  for (const std::string_view format : lossy_formats) {
+    error_feedback feedback(parse_wire_format(format), 3);
+    feedback.send({1}, floats{1.00001F, 0.3F, -0.7F});
+    feedback.applied({1});
+    const floats before = residual_of(feedback);
+    if (feedback.send({2}, floats{nan, nan, nan})) feedback.give_back({2});
+    EXPECT_EQ(residual_of(feedback), before) << format;
+    EXPECT_EQ(feedback.in_flight(), 0U) << format;
+  }
+}
+
+TEST(ErrorFeedback, UsesTheMemoryOfAMessageAgainWhenNobodyHoldsIt) {
+  error_feedback feedback(parse_wire_format("float16"), 2);
+  wire_message first = feedback.send({1}, floats{3, 2});
+  const void* memory = first->data();
+  feedback.applied({1});
+  const wire_message second = feedback.send({2}, floats{3, 2});
+  EXPECT_NE(second->data(), memory) << "the sender still holds the first";
+  first.reset();
+  EXPECT_EQ(feedback.send({3}, floats{3, 2})->data(), memory);
+}
+
+TEST(ErrorFeedback, RefusesWhatItCannotMean) {
+  error_feedback feedback(parse_wire_format("float16"), 2);
+  const auto send = [&feedback](std::uint64_t step, std::size_t numbers) {
+    return [&feedback, step, numbers] { feedback.send({step}, floats(numbers, 1)); };
+  };
+  for (const std::uint64_t step : {1, 2}) send(step, 2)();
+  feedback.applied({2});
+  expect_refused({
+      {"another length", send(3, 1), "error_feedback: 1 against 2"},
+      {"a step in flight", send(1, 2), "step 1 is in flight already"},
+      {"a step settled before", [&] { feedback.applied({2}); }, "no gradient of step 2 is in flight"},
+      {"a step never sent", [&] { feedback.give_back({9}); }, "no gradient of step 9 is in flight"},
+  });
+  EXPECT_EQ(feedback.in_flight(), 1U);
+}
+
+void add(sums& to, const rows& listed, std::span<const float> values) {
+  for (std::size_t i = 0; i < listed.size(); ++i)
+    for (std::size_t c = 0; c < table.width; ++c)
+      to[static_cast<std::size_t>(listed[i]) * table.width + c] +=
+          static_cast<double>(values[table.width * i + c]);
+}
+
+TEST(RowFeedback, LosesNothingWhateverIsDiscarded) {
+  std::mt19937_64 rng(1);
+  for (const std::string_view format : lossy_formats) {
+    const wire_format f = parse_wire_format(format);
+    row_feedback feedback(f, table);
+    sums made(30), applied(30);
+    std::vector<std::pair<step_number, wire_message>> in_flight;
+    for (step_number step{1}; step.value <= 300; ++step) {
+      rows listed(rng() % 7);
+      for (std::int32_t& row : listed) row = static_cast<std::int32_t>(rng() % table.rows);
+      const floats values = drawn_whole_numbers(3 * listed.size(), rng);
+      add(made, listed, values);
+      in_flight.emplace_back(step, feedback.send(step, {0, 3, listed, values}));
+      if (in_flight.size() < 3 && step.value < 300) continue;
+      for (const auto& [sent, message] : in_flight) {
+        if (rng() % 3 == 0) {
+          feedback.give_back(sent);
+          continue;
+        }
+        decoded_rows read;
+        decode_rows(f, *message, table, read);
+        add(applied, read.rows, read.values);
+        feedback.applied(sent);
+      }
+      in_flight.clear();
+    }
+    for (std::size_t i = 0; i < made.size(); ++i)
+      ASSERT_NEAR(made[i], applied[i] + static_cast<double>(feedback.residual()[i]), 5e-3)
+          << format << ", " << i;
+  }
+}
+
+TEST(RowFeedback, KeepsTheRestOfARowUntilItComesAgain) {
+  row_feedback feedback(parse_wire_format("top-k:0.3"), table); // one number of a row
+  feedback.send({1}, {0, 3, rows{4}, floats{5, 2, 1}});
+  feedback.send({2}, {0, 3, rows{6}, floats{1, 1, 1}});
+  const wire_message third = feedback.send({3}, {0, 3, rows{4}, floats{0, 2, 1}});
+  decoded_rows read;
+  decode_rows(parse_wire_format("top-k:0.3"), *third, table, read);
+  EXPECT_EQ(read.rows, rows{4});
+  EXPECT_EQ(read.values, (floats{0, 4, 0}));
+}
+
+TEST(RowFeedback, SendsNothingThatIsNotFiniteAndRefusesWhatItCannotMean) {
+  row_feedback feedback(parse_wire_format("int8"), table);
+  EXPECT_FALSE(feedback.send({1}, {0, 3, rows{4}, floats{5, infinity, 1}}));
+  EXPECT_EQ(feedback.in_flight(), 0U);
+  const auto send = [&feedback](std::uint64_t step, const rows& listed) {
+    return [&feedback, step, listed] { feedback.send({step}, {0, 3, listed, floats(3)}); };
+  };
+  send(1, {4})();
+  expect_refused({
+      {"a row behind the table", send(2, {10}), "row 10 of a table of 10"},
+      {"too few values", send(2, {1, 2}), "2 rows of 3 with 3 values"},
+      {"a step in flight", send(1, {1}), "step 1 is in flight already"},
+      {"a step never sent", [&] { feedback.give_back({9}); }, "no gradient of step 9 is in flight"},
+  });
+}
+
+constexpr std::size_t dealt_workers = 4, samples = 32, features = 24;
+
+/// Linear regression whose samples are dealt to workers by where they lie, so that the workers' gradients do
+/// not vanish where their mean does.
+struct regression {
+  std::vector<std::vector<floats>> x{dealt_workers};
+  std::vector<floats> y{dealt_workers};
+
+  regression() {
+    std::mt19937_64 rng(7);
+    std::normal_distribution<float> normal(0, 1);
+    floats truth(features);
+    for (float& w : truth) w = normal(rng);
+    for (std::size_t k = 0; k < dealt_workers; ++k)
+      for (std::size_t s = 0; s < samples; ++s) {
+        floats row(features);
+        float target = static_cast<float>(k) - 1.5F + 0.3F * normal(rng);
+        for (std::size_t i = 0; i < features; ++i) {
+          row[i] = normal(rng) * (i % dealt_workers == k ? 2.0F : 0.5F);
+          target += truth[i] * row[i];
+        }
+        x[k].push_back(row);
+        y[k].push_back(target);
+      }
+  }
+
+  float error(std::size_t k, std::size_t s, const floats& w) const {
+    float e = -y[k][s];
+    for (std::size_t i = 0; i < features; ++i) e += w[i] * x[k][s][i];
+    return e;
+  }
+  floats gradient(std::size_t k, const floats& w) const {
+    floats g(features);
+    for (std::size_t s = 0; s < samples; ++s) {
+      const float e = error(k, s, w) / samples;
+      for (std::size_t i = 0; i < features; ++i) g[i] += e * x[k][s][i];
+    }
+    return g;
+  }
+  double loss(const floats& w) const {
+    double sum = 0;
+    for (std::size_t k = 0; k < dealt_workers; ++k)
+      for (std::size_t s = 0; s < samples; ++s) sum += std::pow(static_cast<double>(error(k, s, w)), 2);
+    return sum / (2 * dealt_workers * samples);
+  }
+};
+
+/// Gradient descent on the mean of what the workers' messages say.
+double trained_loss(std::string_view format, bool with_feedback) {
+  const regression problem;
+  const wire_format f = parse_wire_format(format);
+  std::vector<error_feedback> feedbacks;
+  for (std::size_t k = 0; k < dealt_workers; ++k) feedbacks.emplace_back(f, features);
+  floats w(features), decoded(features);
+  for (step_number step{1}; step.value <= 3000; ++step) {
+    floats mean(features);
+    for (std::size_t k = 0; k < dealt_workers; ++k) {
+      const floats g = problem.gradient(k, w);
+      std::vector<std::byte> alone(encoded_bytes(f, features));
+      if (with_feedback) {
+        decode_numbers(f, *feedbacks[k].send(step, g), decoded);
+        feedbacks[k].applied(step);
+      } else {
+        EXPECT_TRUE(encode_numbers(f, g, {}, alone));
+        decode_numbers(f, alone, decoded);
+      }
+      for (std::size_t i = 0; i < features; ++i) mean[i] += decoded[i] / dealt_workers;
+    }
+    for (std::size_t i = 0; i < features; ++i) w[i] -= 0.01F * mean[i];
+  }
+  return problem.loss(w);
+}
+
+TEST(WireConvergence, OfEveryFormatWithErrorFeedbackIsThatOfFloat32AndOfCoarseOnesWithoutItIsWorse) {
+  const double least = trained_loss("float32", true);
+  for (const char* format :
+       {"float16", "bfloat16", "int8:block=16", "1-bit:block=16", "top-k:0.25", "top-k:0.05"})
+    EXPECT_LT(trained_loss(format, true), 1.001 * least) << format;
+  EXPECT_GT(trained_loss("1-bit:block=16", false), 1.5 * least);
+  EXPECT_GT(trained_loss("top-k:0.05", false), 1.05 * least);
 }
 
 } // namespace

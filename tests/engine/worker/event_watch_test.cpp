@@ -1,4 +1,5 @@
 #include <mailgrad/engine/worker/event_watch.hpp>
+#include <mailgrad/engine/worker/step_timer.hpp>
 
 #include <gtest/gtest.h>
 
@@ -6,11 +7,12 @@
 #include <chrono>
 #include <exception>
 #include <future>
-#include <memory>
 #include <stdexcept>
 
 namespace mailgrad {
 namespace {
+
+using std::chrono::milliseconds;
 
 using clock = std::chrono::steady_clock;
 
@@ -66,6 +68,28 @@ TEST(EventWatch, TellsWhyAnEventNeverPasses) {
     bool passed() const override { throw std::runtime_error("the GPU is lost"); }
   };
   EXPECT_THROW(wait_for(std::make_shared<failing>()), std::runtime_error);
+}
+
+/// By the clock of this machine, so only the order and the least time are compared.
+TEST(StepTimer, CallsEachNoticeAtItsMoment) {
+  const std::shared_ptr<step_timer> timer = timer_of_process();
+  const machine_time time;
+  const instant begun = time.now();
+  std::promise<instant> first;
+  std::promise<instant> second;
+  std::promise<instant> past;
+  timer->at(begun + milliseconds{30}, [&] { second.set_value(time.now()); });
+  timer->at(begun + milliseconds{10}, [&] {
+    first.set_value(time.now());
+    timer->at(begun, [&] { past.set_value(time.now()); });
+  });
+  const instant first_at = first.get_future().get();
+  const instant past_at = past.get_future().get();
+  const instant second_at = second.get_future().get();
+  EXPECT_GE(first_at, begun + milliseconds{10});
+  EXPECT_GE(second_at, begun + milliseconds{30});
+  EXPECT_GE(past_at, first_at);
+  EXPECT_LE(past_at, second_at);
 }
 
 } // namespace

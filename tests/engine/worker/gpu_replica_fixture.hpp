@@ -8,11 +8,10 @@
 #include <mailgrad/engine/worker/gpu_replica.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <chrono>
 #include <future>
-#include <numeric>
 #include <optional>
 
 namespace mailgrad::testing {
@@ -82,14 +81,7 @@ protected:
   }
 
   std::shared_ptr<batch> samples(std::uint32_t first, std::size_t count, std::uint64_t number = 0) const {
-    auto b = std::make_shared<batch>();
-    const std::size_t room = data_->train.is_sparse() ? max_nonzeros(data_->train, 8) : 0;
-    shape_batch(data_->train, count, room, *b);
-    std::vector<std::uint32_t> which(count);
-    std::iota(which.begin(), which.end(), first);
-    fill_batch(data_->train, which, *b);
-    b->number = number;
-    return b;
+    return batch_of(data_->train, first, count, number);
   }
 
   struct result {
@@ -139,6 +131,17 @@ protected:
     for (std::size_t i = 0; i < batches.size(); ++i)
       all.push_back(foreseeing_step(batches[i], i + 1 < batches.size() ? batches[i + 1] : nullptr));
     return all;
+  }
+  void expect_as_on_host(const std::shared_ptr<const batch>& b) { expect_close(gpu_step(b), host_step(b)); }
+  void expect_refused_as_by_host(const std::shared_ptr<const batch>& bad) {
+    std::string words;
+    try {
+      host_step(bad);
+      FAIL() << "the host takes it";
+    } catch (const std::out_of_range& e) {
+      words = e.what();
+    }
+    EXPECT_THAT([&] { gpu_step(bad); }, ::testing::ThrowsMessage<std::out_of_range>(words));
   }
   static void expect_close(const result& found, const result& expected) {
     EXPECT_NEAR(found.loss, expected.loss, 1e-5);

@@ -1,13 +1,7 @@
 #include <mailgrad/tests/engine/worker/gpu_rows_fixture.hpp>
-
-#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tests/support/test_name.hpp>
 
 #include <gmock/gmock.h>
-
-#include <string>
-#include <utility>
-#include <vector>
 
 // A step copies the rows of tables that its batch names. One source for two GPUs: the simulated one, and a
 // real one.
@@ -18,7 +12,6 @@ namespace {
 using testing::tall_recommender;
 using testing::tall_sparse_data;
 using testing::tall_tastes;
-using ::testing::ThrowsMessage;
 
 struct rows_case {
   const char* name;
@@ -110,14 +103,7 @@ TEST_P(GpuRows, ThatATableLacksAreRefusedInTheWordsOfTheHost) {
     const auto bad = samples(0, 8), good = samples(8, 8);
     bad->categories.values<std::int32_t>()[6] = row;
     give_next(*bad);
-    std::string words;
-    try {
-      host_step(bad);
-      FAIL() << "the host takes it";
-    } catch (const std::out_of_range& e) {
-      words = e.what();
-    }
-    EXPECT_THAT([&] { gpu_step(bad); }, ThrowsMessage<std::out_of_range>(words));
+    expect_refused_as_by_host(bad);
     expect_same_step(good);
   }
 }

@@ -1,9 +1,8 @@
-#include <mailgrad/tests/engine/layouts.hpp>
-
 #include <mailgrad/engine/shard/shard.hpp>
 #include <mailgrad/engine/worker/hogwild_writer.hpp>
+#include <mailgrad/tests/engine/layouts.hpp>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <thread>
 
@@ -24,59 +23,44 @@ std::vector<float> values_of(const hogwild_store& store) {
   return values;
 }
 
-class HogwildWriterAlone : public ::testing::TestWithParam<std::string_view> {};
+/// Returns how many updates of others came in between.
+std::uint64_t step(hogwild_writer& writer, const gradient& g, float scale = 1) {
+  writer.begin_step();
+  return writer.write(g, scale);
+}
+
+class HogwildWriterAlone : public ::testing::TestWithParam<std::string_view> {
+protected:
+  const optimizer_options rule_ = parse_optimizer(GetParam());
+};
 
 TEST_P(HogwildWriterAlone, MakesTheWeightsOfThePlainOptimiserBitForBit) {
   const parameter_layout layout = layout_of({{"w", {37, 31}}, {"b", {31}}}, 1); // two tiles and a rest
-  const optimizer_options o = parse_optimizer(GetParam());
-  shard plain(layout, 0, 3, o);
+  shard plain(layout, 0, 3, rule_);
   const auto store = std::make_shared<hogwild_store>(first_values(layout, 3));
-  hogwild_writer writer(layout, store, o);
-  for (std::uint64_t step = 0; step < 10; ++step) {
-    const auto g = dense_gradient(random_values(layout.dense_size(), step));
-    const contribution one{g, 0.75F};
-    plain.update({&one, 1});
-    writer.begin_step();
-    EXPECT_EQ(writer.write(*g, 0.75F), 0U) << "nobody else writes";
-    const std::span<const float> expected = plain.snapshot().on_host();
-    ASSERT_EQ(values_of(*store), std::vector<float>(expected.begin(), expected.end())) << "step " << step;
-  }
-}
-
-TEST_P(HogwildWriterAlone, MakesTheRowsOfThePlainOptimiserBitForBit) {
-  const parameter_layout layout = layout_of({{"table", {12, 3}, true}}, 1);
-  const optimizer_options o = parse_optimizer(GetParam());
-  shard plain(layout, 0, 3, o);
-  const auto store = std::make_shared<hogwild_store>(first_values(layout, 3));
-  hogwild_writer writer(layout, store, o);
-  for (std::uint64_t step = 0; step < 10; ++step) {
-    const auto g = std::make_shared<gradient>();
-    const auto row = static_cast<std::int32_t>(step);
-    add_rows(*g, 0, 3, {row, 11, row, -1, 2}, random_values(15, step)); // a row twice, and a short list
-    const contribution one{g, 0.5F};
-    plain.update({&one, 1});
-    writer.begin_step();
-    writer.write(*g, 0.5F);
-    const std::span<const float> expected = plain.snapshot().on_host();
-    ASSERT_EQ(values_of(*store), std::vector<float>(expected.begin(), expected.end())) << "step " << step;
+  hogwild_writer writer(layout, store, rule_);
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    const auto g = dense_gradient(random_values(layout.dense_size(), i));
+    testing::update_once(plain, g, 0.75F);
+    EXPECT_EQ(step(writer, *g, 0.75F), 0U) << "nobody else writes";
+    ASSERT_THAT(values_of(*store), ::testing::ElementsAreArray(plain.snapshot().on_host())) << "step " << i;
   }
 }
 
 /// Another writer goes on with the state of this one, in a block with the same weights.
 TEST_P(HogwildWriterAlone, GoesOnFromWhatItKept) {
   const parameter_layout layout = layout_of({{"w", {37}}, {"table", {12, 3}, true}}, 1);
-  const optimizer_options o = parse_optimizer(GetParam());
-  const auto gradient_of = [&](std::uint64_t step) {
-    auto g = dense_gradient(random_values(layout.dense_size(), step));
-    add_rows(*g, 1, 3, {2, 7}, random_values(6, step + 50));
+  const auto gradient_of = [&](std::uint64_t i) {
+    auto g = dense_gradient(random_values(layout.dense_size(), i));
+    add_rows(*g, 1, 3, {2, 7}, random_values(6, i + 50));
     return g;
   };
   const auto whole = std::make_shared<hogwild_store>(first_values(layout, 3));
-  hogwild_writer writer(layout, whole, o);
+  hogwild_writer writer(layout, whole, rule_);
   const auto again = std::make_shared<hogwild_store>(first_values(layout, 9));
-  hogwild_writer later(layout, again, o);
-  for (std::uint64_t step = 0; step < 10; ++step) {
-    if (step == 4) {
+  hogwild_writer later(layout, again, rule_);
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    if (i == 4) {
       saved_fields kept;
       writer.keep(kept);
       saved_fields read(kept.text(), kept.arrays());
@@ -84,11 +68,8 @@ TEST_P(HogwildWriterAlone, GoesOnFromWhatItKept) {
       again->store(0, values_of(*whole));
       again->go_on_from(whole->version(), 0);
     }
-    for (hogwild_writer* w : {&writer, &later}) {
-      if (w == &later && step < 4) continue;
-      w->begin_step();
-      w->write(*gradient_of(step), 1);
-    }
+    step(writer, *gradient_of(i));
+    if (i >= 4) step(later, *gradient_of(i));
   }
   EXPECT_EQ(values_of(*again), values_of(*whole));
 }
@@ -96,19 +77,6 @@ TEST_P(HogwildWriterAlone, GoesOnFromWhatItKept) {
 INSTANTIATE_TEST_SUITE_P(EveryRule, HogwildWriterAlone,
                          ::testing::Values("sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam",
                                            "adamw"));
-
-TEST(HogwildWriter, AddsEachRepeatOfARowOnce) {
-  const parameter_layout layout = layout_of({{"table", {16, 1}, true}}, 1);
-  const auto store = std::make_shared<hogwild_store>(std::vector<float>(layout.size()));
-  hogwild_writer writer(layout, store, sgd(1));
-  gradient g;
-  add_rows(g, 0, 1, {3, 3, 5, 3}, {-1, -2, -8, -4});
-  writer.begin_step();
-  writer.write(g, 1);
-  EXPECT_EQ(store->load(3), 7.0F);
-  EXPECT_EQ(store->load(5), 8.0F);
-  EXPECT_EQ(store->load(4), 0.0F);
-}
 
 // With a velocity of 0.5 v + g, two updates by 1 and 2 in place of one by 3 would move the row by 1 + 2.5.
 TEST(HogwildWriter, MovesARowThatIsGatheredTwiceOnce) {
@@ -121,8 +89,7 @@ TEST(HogwildWriter, MovesARowThatIsGatheredTwiceOnce) {
   add_rows(g, 0, 1, {3}, {-1});
   add_rows(g, 0, 1, {5, 3}, {-8, -2});
   for (const float expected : {3.0F, 7.5F}) {
-    writer.begin_step();
-    writer.write(g, 1);
+    step(writer, g);
     EXPECT_EQ(store->load(3), expected);
   }
   EXPECT_EQ(store->load(5), 20.0F);
@@ -139,19 +106,9 @@ TEST(HogwildWriter, FollowsTheScheduleByTheUpdatesOfAll) {
   const auto g = constant_gradient(layout, -1);
   add_rows(*g, 1, 1, {2}, {-1});
   for (int i = 0; i < 3; ++i)
-    for (hogwild_writer* const writer : {&first, &second}) {
-      writer->begin_step();
-      writer->write(*g, 1);
-    }
+    for (hogwild_writer* const writer : {&first, &second}) step(*writer, *g);
   EXPECT_EQ(store->load(0), 3.5F);
   EXPECT_EQ(store->load(layout.dense_size() + 2), 3.5F);
-}
-
-TEST(HogwildWriter, ReadsTheSharedBlockItself) {
-  const parameter_layout layout = layout_of({{"w", {16}}}, 1);
-  const auto store = std::make_shared<hogwild_store>(first_values(layout, 1));
-  hogwild_writer writer(layout, store, sgd(1));
-  EXPECT_EQ(writer.begin_step(), store->racing_view());
 }
 
 TEST(HogwildWriter, CountsTheUpdatesOfOthersBetweenReadingAndWriting) {
@@ -160,14 +117,10 @@ TEST(HogwildWriter, CountsTheUpdatesOfOthersBetweenReadingAndWriting) {
   hogwild_writer slow(layout, store, sgd(1));
   hogwild_writer fast(layout, store, sgd(1));
   const auto g = constant_gradient(layout, 0);
-  slow.begin_step();
-  for (int i = 0; i < 3; ++i) {
-    fast.begin_step();
-    EXPECT_EQ(fast.write(*g, 1), 0U);
-  }
+  EXPECT_EQ(slow.begin_step(), store->racing_view()) << "it reads the shared block itself";
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(step(fast, *g), 0U);
   EXPECT_EQ(slow.write(*g, 1), 3U);
-  slow.begin_step();
-  EXPECT_EQ(slow.write(*g, 1), 0U);
+  EXPECT_EQ(step(slow, *g), 0U);
   EXPECT_EQ(store->version(), 5U);
 }
 
@@ -179,10 +132,7 @@ TEST(HogwildWriter, LosesNothingWhereWritersTouchRowsOfTheirOwn) {
     hogwild_writer writer(layout, store, sgd(1));
     gradient g;
     add_rows(g, 0, 2, {first_row, first_row + 2, first_row}, {-1, -1, -1, -1, -1, -1});
-    for (int i = 0; i < steps; ++i) {
-      writer.begin_step();
-      writer.write(g, 1);
-    }
+    for (int i = 0; i < steps; ++i) step(writer, g);
   };
   {
     const std::jthread even(work, 0);
@@ -202,10 +152,7 @@ TEST(HogwildWriter, NeverTearsACoordinateThatTwoWritersShare) {
     hogwild_writer writer(layout, store, sgd(1));
     gradient g;
     add_rows(g, 0, 1, {9}, {-1});
-    for (int i = 0; i < steps; ++i) {
-      writer.begin_step();
-      writer.write(g, 1);
-    }
+    for (int i = 0; i < steps; ++i) step(writer, g);
   };
   {
     const std::jthread first(work);

@@ -1,26 +1,23 @@
-#include <mailgrad/tests/support/simulated_gpu/gpu_control.hpp>
-
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/program/program.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
+#include <mailgrad/tests/support/simulated_gpu/gpu_control.hpp>
 
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdint>
-
-// What cuBLAS works in is taken for queues that multiply, and before they do.
 
 namespace mailgrad {
 namespace {
+
+// What cuBLAS works in is taken for queues that multiply, and before they do.
 
 std::uint64_t allocations() { return simulated_gpu::count().allocations; }
 
 TEST(RoomForProducts, IsTakenByAProgramThatMultipliesBeforeItRuns) {
   graph g;
-  const value x = g.input("x", {4, 4});
-  const value sum = add(x, x), product = matmul(x, x);
+  const value x = g.input("x", {4, 4}), sum = add(x, x), product = matmul(x, x);
   cuda::gpu_queue queue(0);
   const std::uint64_t before = allocations();
   program adds(g, std::array{sum}, std::array{x}, queue);

@@ -1,19 +1,13 @@
 #include <mailgrad/graph/models/dlrm.hpp>
-
 #include <mailgrad/tests/support/gradient_check.hpp>
-
-#include <gmock/gmock.h>
+#include <mailgrad/tests/support/refusal.hpp>
 
 namespace mailgrad {
 namespace {
 
-using test::expect_gradients;
-using test::feeds;
-using test::random_tensor;
-using test::tensor_of;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
+using test::expect_gradients, test::feeds, test::is_refused, test::names_of, test::random_tensor,
+    test::tensor_of;
+using testing::ElementsAre, testing::throws;
 
 model_request ratings(std::size_t numbers) {
   return {.sample_dims = {numbers},
@@ -21,12 +15,6 @@ model_request ratings(std::size_t numbers) {
           .wanted = answer::a_number,
           .classes = 0,
           .batch = 2};
-}
-
-std::vector<std::string> names(const std::vector<value>& values) {
-  std::vector<std::string> found;
-  for (const value& v : values) found.push_back(v.owner().of(v).name);
-  return found;
 }
 
 /// Inputs of two samples, those of them that the graph has.
@@ -43,11 +31,12 @@ feeds two_samples(const graph& g, std::size_t numbers) {
   return fed;
 }
 
-TEST(Dlrm, NamesItsTablesAndLayers) {
-  graph g;
+using Dlrm = test::operation_test;
+
+TEST_F(Dlrm, NamesItsTablesAndLayers) {
   const model_outputs y = build_dlrm(g, {.width = 2, .bottom = {6}, .top = {8, 4}}, ratings(3));
-  EXPECT_THAT(names(g.inputs()), ElementsAre("categories", "features", "labels"));
-  EXPECT_THAT(names(g.variables()),
+  EXPECT_THAT(names_of(g.inputs()), ElementsAre("categories", "features", "labels"));
+  EXPECT_THAT(names_of(g.variables()),
               ElementsAre("category1/table", "category2/table", "category3/table", "bottom1/weights",
                           "bottom1/bias", "bottom2/weights", "bottom2/bias", "top1/weights", "top1/bias",
                           "top2/weights", "top2/bias", "top3/weights", "top3/bias"));
@@ -56,15 +45,13 @@ TEST(Dlrm, NamesItsTablesAndLayers) {
   EXPECT_EQ(y.logits.dims(), (shape{2, 1}));
 }
 
-TEST(Dlrm, ReadsSamplesWithoutNumbers) {
-  graph g;
+TEST_F(Dlrm, ReadsSamplesWithoutNumbers) {
   build_dlrm(g, {.width = 2, .top = {}}, ratings(0));
-  EXPECT_THAT(names(g.inputs()), ElementsAre("categories", "labels"));
+  EXPECT_THAT(names_of(g.inputs()), ElementsAre("categories", "labels"));
   EXPECT_EQ(g.variables().at(3).dims(), (shape{3, 1}));
 }
 
-TEST(Dlrm, HasGradientsInRowsForItsTablesAlone) {
-  graph g;
+TEST_F(Dlrm, HasGradientsInRowsForItsTablesAlone) {
   const model_outputs y = build_dlrm(g, {.width = 2, .bottom = {}, .top = {3}}, ratings(1));
   const auto found = gradients(y.loss, g.variables());
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -73,34 +60,32 @@ TEST(Dlrm, HasGradientsInRowsForItsTablesAlone) {
   }
 }
 
-TEST(Dlrm, HasTheGradientsOfItsFormula) {
+TEST_F(Dlrm, HasTheGradientsOfItsFormula) {
   for (const interaction how : {interaction::dot, interaction::concat})
     for (const std::size_t numbers : {0U, 3U})
       for (const answer wanted : {answer::a_number, answer::a_class}) {
-        graph g;
+        graph fresh;
         model_request r = ratings(numbers);
         r.wanted = wanted;
         if (wanted == answer::a_class) r.classes = 2;
-        const model_outputs y = build_dlrm(g, {.width = 2, .bottom = {3}, .top = {4}, .how = how}, r);
+        const model_outputs y = build_dlrm(fresh, {.width = 2, .bottom = {3}, .top = {4}, .how = how}, r);
         // Small steps: on either side of a coordinate the same units of relu should be alive.
-        expect_gradients(y.loss, g.variables(), two_samples(g, numbers),
+        expect_gradients(y.loss, fresh.variables(), two_samples(fresh, numbers),
                          {.epsilon = 1e-3F, .relative = 5e-3});
       }
 }
 
-TEST(Dlrm, RefusesSamplesWithoutCategories) {
-  graph g;
+TEST_F(Dlrm, RefusesSamplesWithoutCategories) {
   EXPECT_THAT([&] { build_dlrm(g, {}, {.sample_dims = {4}}); },
-              ThrowsMessage<graph_error>(HasSubstr("the samples of this data set have none")));
+              is_refused("the samples of this data set have none"));
 }
 
-TEST(Dlrm, IsBuiltInWithItsSettings) {
-  graph g;
+TEST_F(Dlrm, IsBuiltInWithItsSettings) {
   find_model("dlrm:width=4,bottom=,top=7,interaction=concat")(g, ratings(2));
   EXPECT_EQ(g.variables()[0].dims(), (shape{5, 4}));
-  EXPECT_THAT(names(g.variables()), testing::Contains("top1/weights"));
+  EXPECT_THAT(names_of(g.variables()), testing::Contains("top1/weights"));
   EXPECT_EQ(g.variables()[5].dims(), (shape{16, 7})) << "four vectors of four";
-  EXPECT_THAT([] { find_model("dlrm:widht=4"); }, ThrowsMessage<std::invalid_argument>(HasSubstr("'width'")));
+  EXPECT_THAT([] { find_model("dlrm:widht=4"); }, throws<std::invalid_argument>("'width'"));
   EXPECT_THROW(find_model("dlrm:width=0"), std::invalid_argument);
 }
 

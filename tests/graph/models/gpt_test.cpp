@@ -1,29 +1,15 @@
-#include <mailgrad/graph/models/gpt.hpp>
-
 #include <mailgrad/graph/gradients.hpp>
+#include <mailgrad/graph/models/gpt.hpp>
 #include <mailgrad/tests/support/gradient_check.hpp>
-
-#include <gmock/gmock.h>
-
-#include <map>
+#include <mailgrad/tests/support/refusal.hpp>
 
 namespace mailgrad {
 namespace {
 
-using test::expect_gradients;
-using test::feed;
-using test::feeds;
-using test::random_tensor;
-using test::run_once;
-using test::tensor_of;
-using testing::AllOf;
-using testing::Contains;
-using testing::HasSubstr;
-using testing::IsSupersetOf;
-using testing::Key;
-using testing::Not;
-using testing::Pair;
-using testing::ThrowsMessage;
+using test::expect_gradients, test::feed, test::feeds, test::is_refused, test::random_tensor, test::run_once,
+    test::tensor_of;
+using testing::AllOf, testing::Contains, testing::HasSubstr, testing::IsSupersetOf, testing::Key,
+    testing::Not, testing::Pair, testing::ThrowsMessage, testing::throws;
 
 constexpr std::size_t window = 6, symbols = 5;
 const model_request text{
@@ -63,7 +49,9 @@ std::map<std::string, shape> variables_of(const gpt_options& o) {
   return found;
 }
 
-TEST(Gpt, HasTheVariablesOfGpt2) {
+using Gpt = test::operation_test;
+
+TEST_F(Gpt, HasTheVariablesOfGpt2) {
   const auto found = variables_of({.layers = 2, .width = 12, .heads = 3});
   EXPECT_THAT(
       found,
@@ -79,23 +67,21 @@ TEST(Gpt, HasTheVariablesOfGpt2) {
               Contains(Pair("logits/weights", shape{12, symbols})));
 }
 
-TEST(Gpt, BeginsKnowingNothing) {
-  graph g;
+TEST_F(Gpt, BeginsKnowingNothing) {
   const model_outputs outputs = build_gpt(g, {}, text);
   EXPECT_EQ(outputs.logits.dims(), (shape{2, window, symbols}));
   EXPECT_NEAR(run_once(outputs.loss, some_text(g))[0], std::log(static_cast<float>(symbols)), 0.3F);
 }
 
-TEST(Gpt, HasAGradientForEachVariable) {
+TEST_F(Gpt, HasAGradientForEachVariable) {
   for (const bool tied : {true, false}) {
-    graph g;
-    const model_outputs outputs = build_gpt(g, {.layers = 2, .width = 4, .heads = 2, .tied = tied}, text);
-    expect_gradients(outputs.logits, g.variables(), with_large_weights(g));
+    graph fresh;
+    const model_outputs outputs = build_gpt(fresh, {.layers = 2, .width = 4, .heads = 2, .tied = tied}, text);
+    expect_gradients(outputs.logits, fresh.variables(), with_large_weights(fresh));
   }
 }
 
-TEST(Gpt, GivesEveryGradientWhole) {
-  graph g;
+TEST_F(Gpt, GivesEveryGradientWhole) {
   const model_outputs outputs = build_gpt(g, {.layers = 1, .width = 4, .heads = 2, .tied = false}, text);
   for (const adjoint& a : gradients(outputs.loss, g.variables())) {
     EXPECT_TRUE(a.dense);
@@ -103,8 +89,7 @@ TEST(Gpt, GivesEveryGradientWhole) {
   }
 }
 
-TEST(Gpt, DoesNotReadWhatComesLater) {
-  graph g;
+TEST_F(Gpt, DoesNotReadWhatComesLater) {
   const model_outputs outputs = build_gpt(g, {.width = 8, .heads = 2}, text);
   feeds fed = with_large_weights(g);
   const auto before = run_once(outputs.logits, fed);
@@ -119,19 +104,19 @@ TEST(Gpt, DoesNotReadWhatComesLater) {
   EXPECT_NE(before[5 * symbols], after[5 * symbols]);
 }
 
-TEST(Gpt, DropsWhileTrainingOnly) {
+TEST_F(Gpt, DropsWhileTrainingOnly) {
   const auto logits = [](phase purpose, std::uint64_t step) {
-    graph g;
+    graph fresh;
     model_request request = text;
     request.purpose = purpose;
-    const model_outputs outputs = build_gpt(g, {.width = 8, .heads = 2, .dropout = 0.5F}, request);
-    return run_once(outputs.logits, with_large_weights(g), step);
+    const model_outputs outputs = build_gpt(fresh, {.width = 8, .heads = 2, .dropout = 0.5F}, request);
+    return run_once(outputs.logits, with_large_weights(fresh), step);
   };
   EXPECT_NE(logits(phase::training, 1), logits(phase::training, 2));
   EXPECT_EQ(logits(phase::evaluation, 1), logits(phase::evaluation, 2));
 }
 
-TEST(Gpt, ReadsItsSettings) {
+TEST_F(Gpt, ReadsItsSettings) {
   const gpt_options o = options_of("gpt:layers=3,width=48,heads=6,dropout=0.1,tied=no");
   EXPECT_EQ(o.layers, 3U);
   EXPECT_EQ(o.width, 48U);
@@ -140,22 +125,20 @@ TEST(Gpt, ReadsItsSettings) {
   EXPECT_FALSE(o.tied);
 }
 
-TEST(Gpt, RefusesAWidthThatHeadsDoNotDivide) {
+TEST_F(Gpt, RefusesAWidthThatHeadsDoNotDivide) {
   EXPECT_THAT([] { find_model("gpt:width=100,heads=3"); },
               ThrowsMessage<std::invalid_argument>(AllOf(
                   HasSubstr("model 'gpt:width=100,heads=3': a width of 100 cannot be shared by 3 heads"),
                   Not(HasSubstr("\n")))));
-  EXPECT_THAT([] { find_model("gpt:head=3"); },
-              ThrowsMessage<std::invalid_argument>(HasSubstr("did you mean 'heads'?")));
+  EXPECT_THAT([] { find_model("gpt:head=3"); }, throws<std::invalid_argument>("did you mean 'heads'?"));
 }
 
-TEST(Gpt, WantsTokens) {
+TEST_F(Gpt, WantsTokens) {
   EXPECT_THAT(
-      [] {
-        graph g;
+      [&] {
         build_gpt(g, {}, {.sample_dims = {28, 28, 1}});
       },
-      ThrowsMessage<graph_error>(HasSubstr("gpt reads windows of tokens")));
+      is_refused("gpt reads windows of tokens"));
 }
 
 } // namespace

@@ -1,21 +1,12 @@
 #include <mailgrad/graph/operations.hpp>
-
 #include <mailgrad/tests/support/gradient_check.hpp>
-
-#include <gmock/gmock.h>
 
 namespace mailgrad {
 namespace {
 
-using test::expect_gradients;
-using test::feeds;
-using test::random_tensor;
-using test::run_once;
-using testing::AllOf;
-using testing::FloatNear;
-using testing::HasSubstr;
-using testing::Pointwise;
-using testing::ThrowsMessage;
+using test::drawn_variable, test::expect_gradients, test::feeds, test::is_refused, test::is_refused_here,
+    test::random_tensor, test::run_once;
+using testing::FloatNear, testing::Pointwise;
 
 struct sizes {
   std::size_t batch, window, heads, head_width;
@@ -30,10 +21,9 @@ const std::vector<sizes> all_sizes{{2, 64, 4, 32}, {1, 33, 2, 16}, {2, 7, 3, 5},
 std::vector<float> by_loops(const sizes& s, std::span<const float> qkv) {
   const std::size_t width = s.heads * s.head_width;
   std::vector<float> y(s.batch * s.window * width, 0.0F);
-  const auto at = [&](std::size_t sample, std::size_t position, std::size_t part, std::size_t head,
+  const auto at = [&](std::size_t b, std::size_t position, std::size_t part, std::size_t head,
                       std::size_t n) {
-    return static_cast<double>(
-        qkv[((sample * s.window + position) * 3 + part) * width + head * s.head_width + n]);
+    return double{qkv[((b * s.window + position) * 3 + part) * width + head * s.head_width + n]};
   };
   for (std::size_t b = 0; b < s.batch; ++b)
     for (std::size_t h = 0; h < s.heads; ++h)
@@ -69,22 +59,24 @@ value composed(const value& qkv, const sizes& s) {
   return reshape(transpose(y, {0, 2, 1, 3}), {s.batch, s.window, s.heads * s.head_width});
 }
 
-TEST(CausalAttention, IsTheFormula) {
+using CausalAttention = test::operation_test;
+
+TEST_F(CausalAttention, IsTheFormula) {
   for (const sizes& s : all_sizes) {
-    graph g;
+    graph fresh;
     const tensor numbers = random_tensor(s.qkv(), 5, -2, 2);
-    const value qkv = g.input("qkv", s.qkv());
+    const value qkv = fresh.input("qkv", s.qkv());
     EXPECT_THAT(run_once(causal_attention(qkv, s.heads), {{qkv, numbers}}),
                 Pointwise(FloatNear(2e-6F), by_loops(s, numbers.values())))
         << "window " << s.window;
   }
 }
 
-TEST(CausalAttention, AgreesWithOtherOperationsInItsGradient) {
+TEST_F(CausalAttention, AgreesWithOtherOperationsInItsGradient) {
   for (const sizes& s : all_sizes) {
-    graph g;
-    const value qkv = g.input("qkv", s.qkv());
-    const value factors = g.constant(random_tensor({s.batch, s.window, s.heads * s.head_width}, 6));
+    graph fresh;
+    const value qkv = fresh.input("qkv", s.qkv());
+    const value factors = fresh.constant(random_tensor({s.batch, s.window, s.heads * s.head_width}, 6));
     const auto gradient_of = [&](const value& y) {
       return *gradients(reduce_sum(y * factors), std::vector{qkv})[0].dense;
     };
@@ -95,19 +87,17 @@ TEST(CausalAttention, AgreesWithOtherOperationsInItsGradient) {
   }
 }
 
-TEST(CausalAttention, HasAGradient) {
+TEST_F(CausalAttention, HasAGradient) {
   for (const sizes& s : {sizes{1, 5, 2, 3}, sizes{2, 9, 1, 4}}) {
-    graph g;
-    const value qkv = g.variable("qkv", s.qkv(), initialiser::uniform(-1, 1));
+    graph fresh;
+    const value qkv = drawn_variable(fresh, "qkv", s.qkv());
     expect_gradients(causal_attention(qkv, s.heads), {qkv});
   }
 }
 
-TEST(CausalAttention, DoesNotReadWhatComesLater) {
+TEST_F(CausalAttention, DoesNotReadWhatComesLater) {
   const sizes s{1, 20, 2, 8};
-  graph g;
-  const value qkv = g.input("qkv", s.qkv());
-  const value y = causal_attention(qkv, s.heads);
+  const value qkv = g.input("qkv", s.qkv()), y = causal_attention(qkv, s.heads);
   tensor numbers = random_tensor(s.qkv(), 5);
   const auto before = run_once(y, {{qkv, numbers}});
   const std::size_t later = 13; // positions from here on become others, in the middle of a tile
@@ -117,25 +107,14 @@ TEST(CausalAttention, DoesNotReadWhatComesLater) {
   EXPECT_NE(before[later * 16], after[later * 16]);
 }
 
-TEST(CausalAttention, NamesTheLineAndTheShape) {
-  graph g;
+TEST_F(CausalAttention, NamesTheLineAndTheShape) {
   const value x = g.input("x", {2, 3, 24});
-  const std::string line = std::to_string(__LINE__ + 1);
-  const auto wrong = [&] { causal_attention(x, 5); };
-  EXPECT_THAT(wrong, ThrowsMessage<graph_error>(AllOf(HasSubstr("attention_test.cpp:" + line),
-                                                      HasSubstr("causal_attention(float32 2x3x24)"),
-                                                      HasSubstr("a last extent of 3 * 5 * n is expected"))));
-  EXPECT_THAT([&] { causal_attention(x, 0); }, ThrowsMessage<graph_error>(HasSubstr("there must be a head")));
-  EXPECT_THAT(
-      [&] {
-        causal_attention(g.input("flat", {2, 24}), 2);
-      },
-      ThrowsMessage<graph_error>(HasSubstr("expected batch x window x 3 * width")));
-  EXPECT_THAT(
-      [&] {
-        causal_attention(g.input("tokens", {2, 3, 24}, dtype::int32), 2);
-      },
-      ThrowsMessage<graph_error>(HasSubstr("are float32")));
+  EXPECT_THAT([&] { causal_attention(x, 5); },
+              is_refused_here("causal_attention(float32 2x3x24)", "a last extent of 3 * 5 * n is expected"));
+  EXPECT_THAT([&] { causal_attention(x, 0); }, is_refused("there must be a head"));
+  const value flat = g.input("flat", {2, 24}), tokens = g.input("tokens", {2, 3, 24}, dtype::int32);
+  EXPECT_THAT([&] { causal_attention(flat, 2); }, is_refused("expected batch x window x 3 * width"));
+  EXPECT_THAT([&] { causal_attention(tokens, 2); }, is_refused("are float32"));
 }
 
 } // namespace

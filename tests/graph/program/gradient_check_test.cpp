@@ -4,16 +4,12 @@
 #include <mailgrad/graph/program/gradient_check.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <array>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
+using testing::ElementsAre, testing::IsEmpty;
 
 class tripled_executable : public executable {
 public:
@@ -76,8 +72,7 @@ TEST(GradientCheck, TakesAGradientThatIsNoNumberForAWrongOne) {
 
 TEST(TrialRun, RunsWithWhatItIsFed) {
   graph g;
-  const value x = g.input("x", {2});
-  const value w = g.variable("w", {2}, initialiser::constant(2));
+  const value x = g.input("x", {2}), w = g.variable("w", {2}, initialiser::constant(2));
   tensor two({2});
   two.values()[1] = 5;
   EXPECT_THAT(run_once(x * w, {{x, two}}), ElementsAre(0, 10));

@@ -1,27 +1,15 @@
-#include <mailgrad/graph/serial/serialised_model.hpp>
-
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
-#include <mailgrad/tests/support/two_devices.hpp>
-
-#include <gmock/gmock.h>
+#include <mailgrad/graph/serial/serialised_model.hpp>
+#include <mailgrad/tests/support/gradient_check.hpp>
 
 namespace mailgrad {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::ThrowsMessage;
+using testing::AllOf, testing::HasSubstr, testing::Not, testing::ThrowsMessage, testing::throws;
 
-model_request request_of(std::size_t batch) {
-  model_request r;
-  r.sample_dims = {4};
-  r.classes = 3;
-  r.batch = batch;
-  return r;
-}
+model_request request_of(std::size_t batch) { return {.sample_dims = {4}, .classes = 3, .batch = batch}; }
 
 model_function small() { return *built_in_model("mlp:hidden=5,dropout=0.5"); }
 
@@ -101,21 +89,15 @@ TEST_F(SerialisedModelOnTwo, RunsOnTheDevicesOfTheCaller) {
 }
 
 TEST(SerialisedModel, RefusesNoGraphsAndTwoOfOneRequest) {
-  EXPECT_THAT([] { model_of({}); }, ThrowsMessage<std::invalid_argument>(HasSubstr("there are no graphs")));
+  EXPECT_THAT([] { model_of({}); }, throws<std::invalid_argument>("there are no graphs"));
   const model_graph g = graph_for(small(), request_of(2));
-  EXPECT_THAT(
-      [&] {
-        model_of({g, g});
-      },
-      ThrowsMessage<std::invalid_argument>(HasSubstr("graph 1 was built for the same")));
+  EXPECT_THAT([&] { model_of({g, g}); }, throws<std::invalid_argument>("graph 1 was built for the same"));
 }
 
 TEST(SerialisedModel, RefusesBytesOfSomethingElse) {
-  EXPECT_THAT(
-      [] { read_model(write_request({})); },
-      ThrowsMessage<archive_error>(HasSubstr("model: byte 0: expected 'mgradmod', found 'mgradreq'")));
-  EXPECT_THAT([] { read_request({}); },
-              ThrowsMessage<archive_error>(HasSubstr("expected a header of 24 bytes, found 0")));
+  EXPECT_THAT([] { read_model(write_request({})); },
+              throws<archive_error>("model: byte 0: expected 'mgradmod', found 'mgradreq'"));
+  EXPECT_THAT([] { read_request({}); }, throws<archive_error>("expected a header of 24 bytes, found 0"));
 }
 
 } // namespace

@@ -1,21 +1,14 @@
 #include "../../support/gpu_test.hpp"
-#include "../../support/gpu_values.hpp"
 
 #include <mailgrad/kernels/attention.hpp>
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <cmath>
-#include <limits>
-#include <vector>
-
 namespace mailgrad {
 namespace {
 
-using testing::expect_close;
-using testing::gpu_array;
-using testing::normal_values;
-using testing::shifted_array;
+using testing::Combine, testing::Values, testing::bfloat16_bits, testing::expect_close, testing::floats_of,
+    testing::normal_values, testing::numbers_at, testing::shifted_array;
 
 /// Operands, and what the host makes of them.
 struct attended {
@@ -29,8 +22,7 @@ struct attended {
   /// The same of operands that are numbers of bfloat16.
   static attended of_rounded(const attention_shape& a) {
     attended made(a);
-    for (std::vector<float>* x : {&made.qkv, &made.dy})
-      for (float& v : *x) v = float_of_bfloat16(bfloat16_of_float(v));
+    for (std::vector<float>* x : {&made.qkv, &made.dy}) *x = floats_of(bfloat16_bits(*x));
     made.compute();
     return made;
   }
@@ -81,83 +73,41 @@ protected:
   struct results {
     std::vector<float> y, log_sums, dqkv;
   };
+  float* const no_floats = nullptr;
+  const bfloat16* const no_bfloat16s = nullptr;
 
+  /// With operands and results that are float32, or bfloat16 as bits.
+  template <class Operand = float, class Result = float>
   results on_gpu(const attended& of, std::size_t shift = 0) {
     const attention_workspace workspace = attention_workspace_on(device_kind::cuda, of.a);
-    const shifted_array<float> qkv(queue(), of.qkv, shift), dy(queue(), of.dy, shift);
-    const shifted_array<float> y(queue(), of.numbers, shift), dqkv(queue(), of.qkv.size(), shift);
-    const auto log_sums = unwritten<float>(workspace.kept_floats);
-    const auto scratch = unwritten<float>(workspace.gradient_scratch_bytes / sizeof(float));
-    causal_attention(gpu(), of.a, qkv.data(), y.data(), log_sums.data(), nullptr);
-    causal_attention_gradient(gpu(), of.a, qkv.data(), y.data(), log_sums.data(), dy.data(), dqkv.data(),
-                              scratch.data());
-    return {y.read(), log_sums.read(), dqkv.read()};
+    const shifted_array<Operand> qkv(queue(), as<Operand>(of.qkv), shift),
+        dy(queue(), as<Operand>(of.dy), shift);
+    const shifted_array<Result> y(queue(), of.numbers, shift), dqkv(queue(), of.qkv.size(), shift);
+    const auto log_sums = unwritten<float>(workspace.kept_floats),
+               scratch = unwritten<float>(workspace.gradient_scratch_bytes / sizeof(float));
+    causal_attention(gpu(), of.a, numbers_at(qkv), numbers_at(y), log_sums.data(), nullptr);
+    causal_attention_gradient(gpu(), of.a, numbers_at(qkv), numbers_at(y), log_sums.data(), numbers_at(dy),
+                              numbers_at(dqkv), scratch.data());
+    return {as<float>(y.read()), log_sums.read(), as<float>(dqkv.read())};
   }
-
-  results in_bfloat16(const attended& of, std::size_t shift = 0) {
-    const attention_workspace workspace = attention_workspace_on(device_kind::cuda, of.a);
-    const shifted_array<std::uint16_t> qkv(queue(), bits_of(of.qkv), shift),
-        dy(queue(), bits_of(of.dy), shift);
-    const shifted_array<float> y(queue(), of.numbers, shift), dqkv(queue(), of.qkv.size(), shift);
-    const auto log_sums = unwritten<float>(workspace.kept_floats);
-    const auto scratch = unwritten<float>(workspace.gradient_scratch_bytes / sizeof(float));
-    const auto* const numbers = reinterpret_cast<const bfloat16*>(qkv.data());
-    causal_attention(gpu(), of.a, numbers, y.data(), log_sums.data(), nullptr);
-    causal_attention_gradient(gpu(), of.a, numbers, y.data(), log_sums.data(),
-                              reinterpret_cast<const bfloat16*>(dy.data()), dqkv.data(), scratch.data());
-    return {y.read(), log_sums.read(), dqkv.read()};
-  }
-
-  /// The same with results of bfloat16, as float32.
-  results with_rounded_results(const attended& of, std::size_t shift = 0) {
-    const attention_workspace workspace = attention_workspace_on(device_kind::cuda, of.a);
-    const shifted_array<std::uint16_t> qkv(queue(), bits_of(of.qkv), shift),
-        dy(queue(), bits_of(of.dy), shift);
-    const shifted_array<std::uint16_t> y(queue(), of.numbers, shift), dqkv(queue(), of.qkv.size(), shift);
-    const auto log_sums = unwritten<float>(workspace.kept_floats);
-    const auto scratch = unwritten<float>(workspace.gradient_scratch_bytes / sizeof(float));
-    const auto at = [](const shifted_array<std::uint16_t>& x) {
-      return reinterpret_cast<bfloat16*>(x.data());
-    };
-    causal_attention(gpu(), of.a, at(qkv), at(y), log_sums.data(), nullptr);
-    causal_attention_gradient(gpu(), of.a, at(qkv), read_numbers(at(y)), log_sums.data(), at(dy), at(dqkv),
-                              scratch.data());
-    return {values_of(y.read()), log_sums.read(), values_of(dqkv.read())};
-  }
-
-  static std::vector<std::uint16_t> bits_of(const std::vector<float>& x) {
-    std::vector<std::uint16_t> bits;
-    for (const float v : x) bits.push_back(bfloat16_of_float(v));
-    return bits;
-  }
-  static std::vector<float> values_of(const std::vector<std::uint16_t>& bits) {
-    std::vector<float> x;
-    for (const std::uint16_t b : bits) x.push_back(float_of_bfloat16(b));
-    return x;
+  template <class T, class Given>
+  static std::vector<T> as(const std::vector<Given>& values) {
+    if constexpr (std::is_same_v<T, Given>)
+      return values;
+    else if constexpr (std::is_same_v<T, float>)
+      return floats_of(values);
+    else
+      return bfloat16_bits(values);
   }
 
   results in(product_precision p, const attended& of) {
-    return p == product_precision::bfloat16 ? in_bfloat16(of) : on_gpu(of);
-  }
-
-  void expect_causal(std::size_t width, product_precision p) {
-    attended of({1, 140, 1, width});
-    const results before = in(p, of);
-    for (std::size_t part = 1; part < 3; ++part)
-      for (std::size_t i = 0; i < width; ++i) of.number(0, 100, part, 0, i) += 3;
-    const results after = in(p, of);
-    for (std::size_t position = 0; position < of.a.window; ++position) {
-      const auto first = static_cast<std::ptrdiff_t>(position * width), last = first + std::ptrdiff_t(width);
-      const bool same =
-          std::equal(before.y.begin() + first, before.y.begin() + last, after.y.begin() + first);
-      EXPECT_EQ(same, position < 100) << position;
-    }
+    return p == product_precision::bfloat16 ? on_gpu<std::uint16_t>(of) : on_gpu(of);
   }
 
   /// A weight is rounded by 2^-8 of itself. Those of a row of results add up to 1; those of the gradient are
   /// differences, each rounded.
   void expect_nearly_as_on_host(const attended& of, std::size_t shift = 0) {
-    const results found = in_bfloat16(of, shift);
+    const results found = on_gpu<std::uint16_t>(of, shift);
     expect_close(found.log_sums, of.log_sums);
     const auto expect_within = [](const std::vector<float>& x, const std::vector<float>& expected,
                                   double share) {
@@ -168,9 +118,9 @@ protected:
     };
     expect_within(found.y, of.y, 0x1p-9);
     expect_within(found.dqkv, of.dqkv, 0x1p-8);
-    const results rounded = with_rounded_results(of, shift);
+    const results rounded = on_gpu<std::uint16_t, std::uint16_t>(of, shift);
     EXPECT_EQ(rounded.log_sums, found.log_sums);
-    EXPECT_EQ(rounded.y, values_of(bits_of(found.y)));
+    EXPECT_EQ(rounded.y, floats_of(bfloat16_bits(found.y)));
     expect_within(rounded.dqkv, of.dqkv, 0x1p-7); // which also reads a rounded result
   }
 
@@ -200,20 +150,13 @@ TEST_P(GpuAttention, InBfloat16HasNearlyTheResultAndTheGradientOfTheHost) {
 }
 
 // A window of one position, one less than a tile, a tile, one more, and several tiles with a rest.
-INSTANTIATE_TEST_SUITE_P(Windows, GpuAttention,
-                         ::testing::Combine(::testing::Values(1U),
-                                            ::testing::Values(1U, 2U, 31U, 32U, 33U, 63U, 64U, 65U, 127U,
-                                                              128U, 129U, 200U),
-                                            ::testing::Values(2U), ::testing::Values(64U)));
-const auto every_width = ::testing::Values(1U, 5U, 16U, 20U, 32U, 33U, 48U, 80U, 96U, 100U, 127U, 128U);
-INSTANTIATE_TEST_SUITE_P(Heads, GpuAttention,
-                         ::testing::Combine(::testing::Values(2U), ::testing::Values(3U),
-                                            ::testing::Values(1U, 3U), every_width));
-INSTANTIATE_TEST_SUITE_P(Widths, GpuAttention,
-                         ::testing::Combine(::testing::Values(1U), ::testing::Values(70U),
-                                            ::testing::Values(2U), every_width));
-INSTANTIATE_TEST_SUITE_P(HeadsOfSeveralTiles, GpuAttention, ::testing::Values(std::tuple(2U, 70U, 3U, 64U)));
-INSTANTIATE_TEST_SUITE_P(ManyTiles, GpuAttention, ::testing::Values(std::tuple(1U, 401U, 1U, 64U)));
+const auto every_window = Values(1U, 2U, 31U, 32U, 33U, 63U, 64U, 65U, 127U, 128U, 129U, 200U);
+const auto every_width = Values(1U, 5U, 16U, 20U, 32U, 33U, 48U, 80U, 96U, 100U, 127U, 128U);
+INSTANTIATE_TEST_SUITE_P(Windows, GpuAttention, Combine(Values(1U), every_window, Values(2U), Values(64U)));
+INSTANTIATE_TEST_SUITE_P(Heads, GpuAttention, Combine(Values(2U), Values(3U), Values(1U, 3U), every_width));
+INSTANTIATE_TEST_SUITE_P(Widths, GpuAttention, Combine(Values(1U), Values(70U), Values(2U), every_width));
+INSTANTIATE_TEST_SUITE_P(HeadsOfSeveralTiles, GpuAttention, Values(std::tuple(2U, 70U, 3U, 64U)));
+INSTANTIATE_TEST_SUITE_P(ManyTiles, GpuAttention, Values(std::tuple(1U, 401U, 1U, 64U)));
 
 using GpuAttentionEdges = gpu_attention_test;
 
@@ -237,7 +180,19 @@ TEST_F(GpuAttentionEdges, GivesTheSameBitsTwice) {
 
 TEST_F(GpuAttentionEdges, AQueryDoesNotSeeWhatIsBehindIt) {
   for (const auto p : {product_precision::float32, product_precision::bfloat16})
-    for (const std::size_t width : {32U, 64U, 96U, 128U}) expect_causal(width, p);
+    for (const std::size_t width : {32U, 64U, 96U, 128U}) {
+      attended of({1, 140, 1, width});
+      const results before = in(p, of);
+      for (std::size_t part = 1; part < 3; ++part)
+        for (std::size_t i = 0; i < width; ++i) of.number(0, 100, part, 0, i) += 3;
+      const results after = in(p, of);
+      for (std::size_t position = 0; position < of.a.window; ++position) {
+        const auto there = before.y.begin() + static_cast<std::ptrdiff_t>(position * width);
+        const bool same = std::equal(there, there + static_cast<std::ptrdiff_t>(width),
+                                     after.y.begin() + (there - before.y.begin()));
+        EXPECT_EQ(same, position < 100) << position;
+      }
+    }
 }
 
 TEST_F(GpuAttentionEdges, ScoresMayBeTooLargeForTheirExponentials) {
@@ -277,21 +232,19 @@ TEST_F(GpuAttentionEdges, ANanSpoilsOnlyWhatSeesIt) {
 TEST_F(GpuAttentionEdges, RefusesHeadsThatAreTooWide) {
   EXPECT_THROW(attention_workspace_on(device_kind::cuda, {1, 4, 1, 129}), shape_error);
   EXPECT_NO_THROW(attention_workspace_on(device_kind::cpu, {1, 4, 1, 129}));
-  const bfloat16* const none = nullptr;
-  float* const nowhere = nullptr;
-  EXPECT_THROW(causal_attention(gpu(), {1, 4, 1, 129}, nowhere, nowhere, nullptr, nullptr), shape_error);
-  EXPECT_THROW(causal_attention(gpu(), {1, 4, 1, 129}, none, nowhere, nullptr, nullptr), shape_error);
-  EXPECT_THROW(causal_attention(host_stream{}, {1, 4, 1, 8}, none, nowhere, nullptr, nullptr), device_error);
+  EXPECT_THROW(causal_attention(gpu(), {1, 4, 1, 129}, no_floats, no_floats, nullptr, nullptr), shape_error);
+  EXPECT_THROW(causal_attention(gpu(), {1, 4, 1, 129}, no_bfloat16s, no_floats, nullptr, nullptr),
+               shape_error);
+  EXPECT_THROW(causal_attention(host_stream{}, {1, 4, 1, 8}, no_bfloat16s, no_floats, nullptr, nullptr),
+               device_error);
 }
 
 TEST_F(GpuAttentionEdges, OfNothingIsNothing) {
   for (const attention_shape& a : {attention_shape{0, 4, 1, 8}, {1, 0, 1, 8}, {1, 4, 0, 8}}) {
-    const bfloat16* const none = nullptr;
-    float* const nowhere = nullptr;
-    causal_attention(gpu(), a, nowhere, nowhere, nullptr, nullptr);
-    causal_attention_gradient(gpu(), a, nowhere, nowhere, nullptr, nowhere, nowhere, nullptr);
-    causal_attention(gpu(), a, none, nowhere, nullptr, nullptr);
-    causal_attention_gradient(gpu(), a, none, nowhere, nullptr, none, nowhere, nullptr);
+    causal_attention(gpu(), a, no_floats, no_floats, nullptr, nullptr);
+    causal_attention_gradient(gpu(), a, no_floats, no_floats, nullptr, no_floats, no_floats, nullptr);
+    causal_attention(gpu(), a, no_bfloat16s, no_floats, nullptr, nullptr);
+    causal_attention_gradient(gpu(), a, no_bfloat16s, no_floats, nullptr, no_bfloat16s, no_floats, nullptr);
   }
 }
 

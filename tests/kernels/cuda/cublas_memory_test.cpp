@@ -1,14 +1,10 @@
-#include <mailgrad/tests/support/gpu_array.hpp>
+#include "../../support/gpu_test.hpp"
 
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <gtest/gtest.h>
-
-#include <cstddef>
 #include <cstdlib>
-#include <string>
 
 // The cuBLAS that was made for the tests says that a GPU has no memory left for it, or that it fails.
 

@@ -1,7 +1,5 @@
-#include "../../support/drawn_chain.hpp"
 #include "../../support/generated_kernels.hpp"
 #include "../../support/gpu_test.hpp"
-#include "../../support/gpu_values.hpp"
 
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
@@ -10,17 +8,13 @@
 
 #include <bit>
 #include <deque>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
 using enum elementwise_function;
-using testing::expect_close;
-using testing::normal_values;
-using testing::one_shifted_of;
-using testing::shifted_array;
+using testing::expect_close, testing::expect_same, testing::normal_values, testing::one_shifted_of,
+    testing::positive_values, testing::twin;
 
 /// Of arrays one behind the other. All numbers that are none are one: their bits depend on the order of
 /// operands.
@@ -32,49 +26,33 @@ std::vector<std::uint32_t> bits_of(const std::vector<std::vector<float>>& arrays
   return bits;
 }
 
-/// Positive, since a logarithm and a root are among the functions.
-std::vector<float> operand_values(std::size_t n, std::size_t operand) {
-  std::vector<float> values = normal_values(n, operand);
-  for (float& v : values) v = std::abs(v) + 0.1F;
-  return values;
-}
-
 class GpuElementwise : public testing::gpu_test {
 protected:
-  using results = std::vector<std::vector<float>>;
-
-  static std::size_t size_of(const elementwise_chain& chain, std::size_t input, std::size_t n) {
-    return chain.inputs[input] == elementwise_chain::extent::full ? n : 1;
-  }
-  static results on_host(const elementwise_chain& chain, std::size_t outputs, std::size_t n) {
-    results inputs, found(outputs, std::vector<float>(n));
-    std::vector<const void*> from;
-    std::vector<void*> to;
-    for (std::size_t i = 0; i < chain.input_count; ++i)
-      inputs.push_back(operand_values(size_of(chain, i, n), i));
-    for (const auto& x : inputs) from.push_back(x.data());
-    for (auto& y : found) to.push_back(y.data());
+  /// The outputs of a chain, of operands that are positive, since a logarithm and a root are among the
+  /// functions. Inputs are shifted by the first of `shifts`, outputs by those behind.
+  std::deque<twin<float>> computed(const elementwise_chain& chain, std::size_t outputs, std::size_t n,
+                                   const std::vector<std::size_t>& shifts) {
+    std::deque<twin<float>> inputs, found;
+    for (std::size_t i = 0; i < chain.input_count; ++i) {
+      const std::size_t size = chain.inputs[i] == elementwise_chain::extent::full ? n : 1;
+      inputs.push_back(given(positive_values(size, i), shifts[i]));
+    }
+    for (std::size_t i = 0; i < outputs; ++i) found.push_back(wanted(n, shifts[chain.input_count + i]));
     block scratch(chain.scratch_bytes());
-    elementwise(host_stream{}, chain, from, to, n, scratch.data());
+    on_both([&](const stream& s, auto at) {
+      std::vector<const void*> from;
+      std::vector<void*> to;
+      for (const auto& x : inputs) from.push_back(at(x));
+      for (auto& y : found) to.push_back(at(y));
+      elementwise(s, chain, from, to, n, std::holds_alternative<host_stream>(s) ? scratch.data() : nullptr);
+    });
+    queue().finish(); // before the inputs go
     return found;
   }
-  /// Inputs are shifted by the first of `shifts`, outputs by those behind.
-  results on_the_gpu(const elementwise_chain& chain, std::size_t outputs, std::size_t n,
-                     const std::vector<std::size_t>& shifts) {
-    std::deque<shifted_array<float>> inputs, made;
-    std::vector<const void*> from;
-    std::vector<void*> to;
-    for (std::size_t i = 0; i < chain.input_count; ++i) {
-      inputs.emplace_back(queue(), operand_values(size_of(chain, i, n), i), shifts[i]);
-      from.push_back(inputs.back().data());
-    }
-    for (std::size_t i = 0; i < outputs; ++i) {
-      made.emplace_back(queue(), n, shifts[chain.input_count + i]);
-      to.push_back(made.back().data());
-    }
-    elementwise(gpu(), chain, from, to, n, nullptr);
-    results found;
-    for (const auto& y : made) found.push_back(y.read());
+  std::vector<std::vector<float>> on_the_gpu(const elementwise_chain& chain, std::size_t outputs,
+                                             std::size_t n, const std::vector<std::size_t>& shifts) {
+    std::vector<std::vector<float>> found;
+    for (const auto& y : computed(chain, outputs, n, shifts)) found.push_back(y.there.read());
     return found;
   }
   void expect_as_on_host(const elementwise_chain& chain, std::size_t outputs, std::size_t n,
@@ -83,8 +61,7 @@ protected:
   }
   void expect_as_on_host(const elementwise_chain& chain, std::size_t outputs, std::size_t n,
                          const std::vector<std::size_t>& shifts) {
-    const results found = on_the_gpu(chain, outputs, n, shifts), expected = on_host(chain, outputs, n);
-    for (std::size_t i = 0; i < outputs; ++i) expect_close(found[i], expected[i]);
+    for (const auto& y : computed(chain, outputs, n, shifts)) expect_close(y);
   }
 };
 
@@ -143,18 +120,18 @@ TEST_F(GpuElementwise, ComputesTheLongestChain) {
 }
 
 TEST_F(GpuElementwise, WritesToTheMemoryOfAnInput) {
-  const auto a = array(operand_values(1001, 0)), b = array(operand_values(1001, 1));
+  const auto a = array(positive_values(1001, 0)), b = array(positive_values(1001, 1));
   const elementwise_chain chain = chain_of({{add, 0, 1, 0}, {multiply, 2, 2, 1}}, 2);
   const std::array<const void*, 2> inputs{a.data(), b.data()};
   const std::array<void*, 2> outputs{a.data(), b.data()};
   elementwise(gpu(), chain, inputs, outputs, a.size(), nullptr);
-  const results expected = on_host(chain, 2, a.size());
-  expect_close(a.read(), expected[0]);
-  expect_close(b.read(), expected[1]);
+  const auto expected = computed(chain, 2, a.size(), {0, 0, 0, 0});
+  expect_close(a.read(), expected[0].here);
+  expect_close(b.read(), expected[1].here);
 }
 
 /// The first call finds no kernel. On the simulated GPU each takes a second to compile, and
-/// simulator/generated_chains_test.cpp compiles more of them at once.
+/// simulator/chains_test.cpp compiles more of them at once.
 TEST_F(GpuElementwise, GivesTheSameBitsWhenTheKernelOfAChainHasCome) {
 #ifdef MAILGRAD_SIMULATED_GPU
   constexpr std::uint64_t chains = 2;
@@ -170,7 +147,7 @@ TEST_F(GpuElementwise, GivesTheSameBitsWhenTheKernelOfAChainHasCome) {
     for (const std::size_t shift : {0U, 1U}) {
       const std::vector<std::size_t> shifts(chain.input_count + outputs, shift);
       cuda::compute(cuda::chains::interpreted);
-      const results interpreted = on_the_gpu(chain, outputs, 5003, shifts);
+      const auto interpreted = on_the_gpu(chain, outputs, 5003, shifts);
       cuda::compute(cuda::chains::generated);
       on_the_gpu(chain, outputs, 5003, shifts);
       kernels.finish();
@@ -181,7 +158,7 @@ TEST_F(GpuElementwise, GivesTheSameBitsWhenTheKernelOfAChainHasCome) {
 }
 
 TEST_F(GpuElementwise, RefusesAChainThatRefersToNothing) {
-  const auto x = array(operand_values(4, 0));
+  const auto x = array(positive_values(4, 0));
   const std::array<const void*, 1> inputs{x.data()};
   const std::array<void*, 1> outputs{x.data()};
   EXPECT_THROW(elementwise(gpu(), chain_of({{add, 0, 1, 0}}, 1), inputs, outputs, 4, nullptr), shape_error);
@@ -197,16 +174,13 @@ protected:
   void expect_as_on_host(elementwise_function f, const broadcast_shapes& shapes, std::size_t shift) {
     SCOPED_TRACE(to_string(shapes.a) + " and " + to_string(shapes.b) + " from " + std::to_string(shift));
     const broadcast_plan plan = plan_broadcast(shapes.a, shapes.b, shapes.result);
-    const std::vector<float> a = operand_values(shapes.a.size(), 0), b = operand_values(shapes.b.size(), 1);
-    const shifted_array<float> on_a(queue(), a, 0U), on_b(queue(), b, shift);
-    const shifted_array<float> on_y(queue(), shapes.result.size(), shift / 2);
-    const shifted_array<float> on_z(queue(), shapes.result.size(), shift / 2);
-    broadcast(gpu(), f, plan, on_a.data(), on_b.data(), on_y.data());
-    broadcast(gpu_with_few_in_32_bits(0), f, plan, on_a.data(), on_b.data(), on_z.data());
-    std::vector<float> y(shapes.result.size());
-    broadcast(host_stream{}, f, plan, a.data(), b.data(), y.data());
-    EXPECT_EQ(on_y.read(), y);
-    EXPECT_EQ(on_z.read(), y) << "numbered in 64 bits";
+    const auto a = given(positive_values(shapes.a.size(), 0)),
+               b = given(positive_values(shapes.b.size(), 1), shift);
+    for (const stream& s : {gpu(), gpu_with_few_in_32_bits(0)}) { // in which case they are numbered in 64
+      auto y = wanted(shapes.result.size(), shift / 2);
+      on_host_and(s, [&](const stream& on, auto at) { broadcast(on, f, plan, at(a), at(b), at(y)); });
+      expect_same(y);
+    }
   }
 };
 
@@ -247,16 +221,13 @@ protected:
     SCOPED_TRACE(std::to_string(extents.rows) + " x " + std::to_string(extents.columns) +
                  ", of y, dy, dz, db " + ::testing::PrintToString(shifts));
     const std::size_t n = extents.rows * extents.columns;
-    const std::vector<float> y = normal_values(n, 1), dy = normal_values(n, 2);
-    std::vector<float> dz(n), db(extents.columns);
-    bias_relu_gradient(host_stream{}, y.data(), dy.data(), dz.data(), db.data(), extents.rows,
-                       extents.columns);
-    const shifted_array<float> on_y(queue(), y, shifts[0]), on_dy(queue(), dy, shifts[1]);
-    const shifted_array<float> on_dz(queue(), n, shifts[2]), on_db(queue(), extents.columns, shifts[3]);
-    bias_relu_gradient(gpu(), on_y.data(), on_dy.data(), on_dz.data(), on_db.data(), extents.rows,
-                       extents.columns);
-    EXPECT_EQ(on_dz.read(), dz);
-    expect_close(on_db.read(), db, std::sqrt(static_cast<float>(extents.rows)));
+    const auto y = given(normal_values(n, 1), shifts[0]), dy = given(normal_values(n, 2), shifts[1]);
+    auto dz = wanted(n, shifts[2]), db = wanted(extents.columns, shifts[3]);
+    on_both([&](const stream& s, auto at) {
+      bias_relu_gradient(s, at(y), at(dy), at(dz), at(db), extents.rows, extents.columns);
+    });
+    expect_same(dz);
+    expect_close(db, std::sqrt(static_cast<float>(extents.rows)));
   }
 };
 
@@ -286,6 +257,104 @@ TEST_F(GpuBiasReluGradient, GivesTheSameBitsInEachRun) {
   bias_relu_gradient(gpu(), y.data(), dy.data(), dz.data(), db.data(), 5000, 12);
   bias_relu_gradient(gpu(), y.data(), dy.data(), dz.data(), again.data(), 5000, 12);
   EXPECT_EQ(db.read(), again.read());
+}
+
+class gpu_bias_gelu_test : public testing::gpu_test {
+protected:
+  /// The shifts are those of x and the slope, b and dy, y and dz, the slope and db, as each call takes them.
+  void expect_as_on_host(const bias_shape& extents, const std::vector<std::size_t>& shifts) {
+    const auto [rows, columns] = extents;
+    const std::size_t n = rows * columns;
+    const auto x = given(normal_values(n, 1), shifts[0]), b = given(normal_values(columns, 2), shifts[1]),
+               dy = given(normal_values(n, 3), shifts[1]);
+    auto y = wanted(n, shifts[2]), slope = wanted(n, shifts[3]);
+    on_both([&, rows = rows, columns = columns](const stream& s, auto at) {
+      bias_gelu(s, at(x), at(b), at(y), at(slope), rows, columns);
+    });
+    expect_close(y);
+    expect_close(slope);
+    const auto from = given(slope.here, shifts[0]);
+    auto dz = wanted(n, shifts[2]), db = wanted(columns, shifts[3]);
+    on_both([&, rows = rows, columns = columns](const stream& s, auto at) {
+      bias_gelu_gradient(s, at(from), at(dy), at(dz), at(db), rows, columns);
+    });
+    expect_close(dz);
+    expect_close(db, std::sqrt(static_cast<float>(rows)) + 1);
+    bias_gelu(gpu(), x.there.data(), b.there.data(), x.there.data(), slope.there.data(), rows, columns);
+    bias_gelu_gradient(gpu(), from.there.data(), dy.there.data(), dy.there.data(), db.there.data(), rows,
+                       columns);
+    expect_close(x.there.read(), y.here); // in place
+    expect_close(dy.there.read(), dz.here);
+  }
+};
+
+/// Rows, columns, and how far the arrays are shifted.
+class GpuBiasGelu : public gpu_bias_gelu_test,
+                    public ::testing::WithParamInterface<std::tuple<std::size_t, std::size_t, std::size_t>> {
+protected:
+  std::size_t rows = std::get<0>(GetParam()), columns = std::get<1>(GetParam()),
+              shift = std::get<2>(GetParam());
+};
+
+TEST_P(GpuBiasGelu, EqualsThatOfTheHost) { expect_as_on_host({rows, columns}, {shift, shift, shift, shift}); }
+
+TEST_P(GpuBiasGelu, ComputesRowsThatAreTooManyFor32BitsInParts) {
+  const std::size_t n = rows * columns;
+  const auto b = array(normal_values(columns, 2));
+  const auto x = given(normal_values(n, 1), shift);
+  const auto y = wanted(n, shift), slope = wanted(n, shift), whole = wanted(n, shift),
+             slope_of_whole = wanted(n, shift);
+  const auto run = [&](const stream& s, const twin<float>& to, const twin<float>& slope_to) {
+    bias_gelu(s, x.there.data(), b.data(), to.there.data(), slope_to.there.data(), rows, columns);
+  };
+  run(gpu(), whole, slope_of_whole);
+  run(gpu_with_few_in_32_bits(200), y, slope);
+  EXPECT_EQ(y.there.read(), whole.there.read());
+  EXPECT_EQ(slope.there.read(), slope_of_whole.there.read());
+  if (n == 0) return;
+  EXPECT_THROW(run(gpu_with_few_in_32_bits(columns - 1), y, slope), shape_error) << "one row has too many";
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuBiasGelu,
+                         ::testing::Combine(::testing::Values(0U, 1U, 37U, 600U),
+                                            ::testing::Values(1U, 7U, 64U), ::testing::Values(0U, 1U)));
+
+using GpuBiasGeluArrays = gpu_bias_gelu_test;
+
+TEST_F(GpuBiasGeluArrays, MayEachStartAtAnyFloat) {
+  for (const auto& shifts : one_shifted_of(4)) {
+    SCOPED_TRACE(::testing::PrintToString(shifts));
+    expect_as_on_host({5, 8}, shifts);
+  }
+}
+
+class GpuDropout : public testing::gpu_test {
+protected:
+  static std::vector<float> on_host(const dropout_draw& draw, std::vector<float> x) {
+    dropout(host_stream{}, draw, x.data(), x.data(), x.size());
+    return x;
+  }
+};
+
+TEST_F(GpuDropout, DropsWhatTheHostDrops) {
+  for (const std::uint64_t step : {std::uint64_t{0}, std::uint64_t{11}, std::uint64_t{7} << 40}) {
+    cuda::begin_step(on_gpu(), step);
+    for (const std::size_t n : {0U, 1U, 31U, 32U, 33U, 100U, 4096U, 70001U})
+      for (const std::size_t shift : {0U, 1U}) {
+        SCOPED_TRACE(std::to_string(n) + " from " + std::to_string(shift));
+        const auto x = given(normal_values(n, 1), shift), y = wanted(n);
+        const dropout_draw drawn{0.3F, ~std::uint64_t{5}, 99}; // on a GPU not in this step
+        dropout(gpu(), drawn, x.there.data(), y.there.data(), n);
+        EXPECT_EQ(y.there.read(), on_host({0.3F, ~std::uint64_t{5}, step}, x.here));
+      }
+  }
+}
+
+TEST_F(GpuDropout, WorksInPlace) {
+  cuda::begin_step(on_gpu(), 3);
+  const auto x = array(normal_values(1001, 1));
+  dropout(gpu(), {0.5F, 7, 0}, x.data(), x.data(), x.size());
+  EXPECT_EQ(x.read(), on_host({0.5F, 7, 3}, normal_values(1001, 1)));
 }
 
 } // namespace

@@ -1,75 +1,59 @@
 #include "../../support/gpu_test.hpp"
-#include "../../support/gpu_values.hpp"
 
 #include <mailgrad/kernels/layer_norm.hpp>
-
-#include <cmath>
-#include <limits>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
-using testing::expect_close;
-using testing::normal_values;
-using testing::one_shifted_of;
-using testing::shifted_array;
+using testing::expect_close, testing::normal_values, testing::one_shifted_of;
 
-/// Operands, and what the host makes of them.
-struct normalised_rows {
-  layer_norm_rows shape;
-  std::size_t n = shape.rows * shape.width;
-  std::vector<float> x = normal_values(n, 1), gamma = normal_values(shape.width, 2),
-                     beta = normal_values(shape.width, 3), dy = normal_values(n, 4);
-  std::vector<float> y, mean, inverse, dx, dgamma, dbeta;
-
-  explicit normalised_rows(const layer_norm_rows& r) : shape(r) {
-    for (float& value : x) value = 3 * value + 2;
-    compute();
-  }
-  void compute() {
-    y.resize(n);
-    dx.resize(n);
-    for (auto* of_row : {&mean, &inverse}) of_row->resize(shape.rows);
-    for (auto* of_column : {&dgamma, &dbeta}) of_column->resize(shape.width);
-    const stream host = host_stream{};
-    layer_norm(host, shape, x.data(), gamma.data(), beta.data(), y.data(), mean.data(), inverse.data());
-    layer_norm_gradient(host, shape, x.data(), gamma.data(), mean.data(), inverse.data(), dy.data(),
-                        dx.data(), dgamma.data(), dbeta.data());
-  }
-};
+using floats = std::vector<float>;
 
 class gpu_layer_norm_test : public testing::gpu_test {
 protected:
-  /// `shifts` has one for each array that may be moved in packs.
-  void expect_forward(const normalised_rows& of, const std::vector<std::size_t>& shifts) {
-    const shifted_array<float> x(queue(), of.x, shifts[0]), gamma(queue(), of.gamma, shifts[1]),
-        beta(queue(), of.beta, shifts[2]), y(queue(), of.n, shifts[3]);
-    const auto mean = unwritten<float>(of.shape.rows), inverse = unwritten<float>(of.shape.rows);
-    layer_norm(gpu(), of.shape, x.data(), gamma.data(), beta.data(), y.data(), mean.data(), inverse.data());
-    expect_close(y.read(), of.y);
-    expect_close(mean.read(), of.mean);
-    expect_close(inverse.read(), of.inverse);
+  static floats drawn_rows(const layer_norm_rows& r) {
+    floats x = normal_values(r.rows * r.width, 1);
+    for (float& value : x) value = 3 * value + 2;
+    return x;
   }
-  void expect_backward(const normalised_rows& of, const std::vector<std::size_t>& shifts) {
-    const shifted_array<float> x(queue(), of.x, shifts[0]), gamma(queue(), of.gamma, shifts[1]),
-        dy(queue(), of.dy, shifts[2]), dx(queue(), of.n, shifts[3]);
-    const auto mean = array(of.mean), inverse = array(of.inverse);
-    const float sums = std::sqrt(static_cast<float>(of.shape.rows)) + 1;
-    std::vector<float> first[2];
+
+  /// `shifts` has one for each array that may be moved in packs. Returns the rows of the GPU.
+  floats expect_forward(const layer_norm_rows& r, const floats& values,
+                        const std::vector<std::size_t>& shifts) {
+    const auto x = given(values, shifts[0]), gamma = given(normal_values(r.width, 2), shifts[1]),
+               beta = given(normal_values(r.width, 3), shifts[2]);
+    auto y = wanted(values.size(), shifts[3]), mean = wanted(r.rows), inverse = wanted(r.rows);
+    on_both([&](const stream& s, auto at) {
+      layer_norm(s, r, at(x), at(gamma), at(beta), at(y), at(mean), at(inverse));
+    });
+    for (const auto* made : {&y, &mean, &inverse}) expect_close(*made);
+    return y.there.read();
+  }
+  void expect_backward(const layer_norm_rows& r, const std::vector<std::size_t>& shifts) {
+    const floats values = drawn_rows(r);
+    const auto x = given(values, shifts[0]), gamma = given(normal_values(r.width, 2), shifts[1]),
+               dy = given(normal_values(values.size(), 4), shifts[2]);
+    floats y(values.size()), of_mean(r.rows), of_inverse(r.rows);
+    layer_norm(host_stream{}, r, values.data(), gamma.here.data(), normal_values(r.width, 3).data(), y.data(),
+               of_mean.data(), of_inverse.data());
+    const auto mean = given(of_mean), inverse = given(of_inverse);
+    const float sums = std::sqrt(static_cast<float>(r.rows)) + 1;
+    auto dx = wanted(values.size(), shifts[3]);
+    floats first[2];
     for (int turn = 0; turn < 2; ++turn) {
-      const auto dgamma = unwritten<float>(of.shape.width), dbeta = unwritten<float>(of.shape.width);
-      layer_norm_gradient(gpu(), of.shape, x.data(), gamma.data(), mean.data(), inverse.data(), dy.data(),
-                          dx.data(), dgamma.data(), dbeta.data());
-      expect_close(dx.read(), of.dx);
-      expect_close(dgamma.read(), of.dgamma, sums);
-      expect_close(dbeta.read(), of.dbeta, sums);
-      if (turn == 1) {
-        EXPECT_EQ(dgamma.read(), first[0]) << "another order of the sum";
-        EXPECT_EQ(dbeta.read(), first[1]);
+      auto dgamma = wanted(r.width), dbeta = wanted(r.width);
+      on_both([&](const stream& s, auto at) {
+        layer_norm_gradient(s, r, at(x), at(gamma), at(mean), at(inverse), at(dy), at(dx), at(dgamma),
+                            at(dbeta));
+      });
+      expect_close(dx);
+      expect_close(dgamma, sums);
+      expect_close(dbeta, sums);
+      const floats again[] = {dgamma.there.read(), dbeta.there.read()};
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_TRUE(turn == 0 || again[i] == first[i]) << "another order of the sum";
+        first[i] = again[i];
       }
-      first[0] = dgamma.read();
-      first[1] = dbeta.read();
     }
   }
 };
@@ -78,13 +62,11 @@ protected:
 class GpuLayerNorm : public gpu_layer_norm_test,
                      public ::testing::WithParamInterface<std::tuple<std::size_t, std::size_t>> {
 protected:
-  normalised_rows of_case() const {
-    return normalised_rows({std::get<0>(GetParam()), std::get<1>(GetParam())});
-  }
+  layer_norm_rows r{std::get<0>(GetParam()), std::get<1>(GetParam())};
 };
 
-TEST_P(GpuLayerNorm, EqualsThatOfTheHost) { expect_forward(of_case(), {0, 0, 0, 0}); }
-TEST_P(GpuLayerNorm, HasTheGradientOfTheHost) { expect_backward(of_case(), {0, 0, 0, 0}); }
+TEST_P(GpuLayerNorm, EqualsThatOfTheHost) { expect_forward(r, drawn_rows(r), {0, 0, 0, 0}); }
+TEST_P(GpuLayerNorm, HasTheGradientOfTheHost) { expect_backward(r, {0, 0, 0, 0}); }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuLayerNorm,
                          ::testing::Combine(::testing::Values(0U, 1U, 37U),
@@ -97,36 +79,35 @@ INSTANTIATE_TEST_SUITE_P(ManyRows, GpuLayerNorm,
 using GpuLayerNormEdges = gpu_layer_norm_test;
 
 TEST_F(GpuLayerNormEdges, ArraysMayEachStartAtAnyFloat) {
-  const normalised_rows of({5, 256});
+  const layer_norm_rows r{5, 256};
   for (const auto& shifts : one_shifted_of(4)) {
     SCOPED_TRACE(::testing::PrintToString(shifts));
-    expect_forward(of, shifts);
-    expect_backward(of, shifts);
+    expect_forward(r, drawn_rows(r), shifts);
+    expect_backward(r, shifts);
   }
 }
 
 TEST_F(GpuLayerNormEdges, ARowFarFromZeroKeepsItsVariance) {
-  normalised_rows of({3, 96});
-  for (float& value : of.x) value = 1000 + value / 100;
-  of.compute();
-  const auto x = array(of.x), gamma = array(of.gamma), beta = array(of.beta), y = unwritten<float>(of.n);
-  const auto mean = unwritten<float>(3), inverse = unwritten<float>(3);
-  layer_norm(gpu(), of.shape, x.data(), gamma.data(), beta.data(), y.data(), mean.data(), inverse.data());
-  const std::vector<float> found = inverse.read();
-  for (std::size_t row = 0; row < 3; ++row) EXPECT_NEAR(found[row] / of.inverse[row], 1, 1e-3);
+  const layer_norm_rows r{3, 96};
+  floats values = drawn_rows(r);
+  for (float& value : values) value = 1000 + value / 100;
+  const auto x = given(values), gamma = given(normal_values(96, 2)), beta = given(normal_values(96, 3));
+  auto y = wanted(values.size()), mean = wanted(3), inverse = wanted(3);
+  on_both([&](const stream& s, auto at) {
+    layer_norm(s, r, at(x), at(gamma), at(beta), at(y), at(mean), at(inverse));
+  });
+  const floats found = inverse.there.read();
+  for (std::size_t row = 0; row < 3; ++row) EXPECT_NEAR(found[row] / inverse.here[row], 1, 1e-3);
 }
 
 TEST_F(GpuLayerNormEdges, ANanSpoilsItsRowAlone) {
   for (const std::size_t width : {7U, 64U, 1500U}) {
-    normalised_rows of({3, width});
-    of.x[width + 2] = std::numeric_limits<float>::quiet_NaN();
-    of.compute();
-    expect_forward(of, {0, 0, 0, 0});
-    const auto x = array(of.x), gamma = array(of.gamma), beta = array(of.beta), y = unwritten<float>(of.n);
-    const auto mean = unwritten<float>(3), inverse = unwritten<float>(3);
-    layer_norm(gpu(), of.shape, x.data(), gamma.data(), beta.data(), y.data(), mean.data(), inverse.data());
-    EXPECT_TRUE(std::isnan(y.read()[width]));
-    EXPECT_FALSE(std::isnan(y.read()[0]));
+    const layer_norm_rows r{3, width};
+    floats values = drawn_rows(r);
+    values[width + 2] = std::numeric_limits<float>::quiet_NaN();
+    const floats y = expect_forward(r, values, {0, 0, 0, 0});
+    EXPECT_TRUE(std::isnan(y[width]));
+    EXPECT_FALSE(std::isnan(y[0]));
   }
 }
 

@@ -1,20 +1,14 @@
 #include "../../support/gpu_test.hpp"
-#include "../../support/gpu_values.hpp"
 #include "../../support/window_shapes.hpp"
 
 #include <mailgrad/kernels/pooling.hpp>
 
 #include <algorithm>
-#include <limits>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
-using testing::drawn_integers;
-using testing::one_shifted_of;
-using testing::pooled_windows;
-using testing::shifted_array;
+using testing::drawn_integers, testing::expect_same, testing::one_shifted_of, testing::pooled_windows;
 
 /// Few different numbers, so that many are equal.
 std::vector<float> few_values(std::size_t n, std::uint64_t seed) {
@@ -24,6 +18,9 @@ std::vector<float> few_values(std::size_t n, std::uint64_t seed) {
   return values;
 }
 
+std::size_t x_size(const window_grid& g) { return g.batch * g.image_size(); }
+std::size_t y_size(const window_grid& g) { return g.batch * g.windows() * g.channels; }
+
 /// How many images a kernel computes: all, or one at a time, as where several do not fit into 32 bits.
 enum class images : std::uint8_t { all, one_by_one };
 
@@ -31,84 +28,73 @@ enum class images : std::uint8_t { all, one_by_one };
 class GpuPooling : public testing::gpu_test,
                    public ::testing::WithParamInterface<std::tuple<pooled_windows, std::size_t, images>> {
 protected:
-  stream gpu_of_case() {
-    if (std::get<2>(GetParam()) == images::all) return gpu();
-    return gpu_with_few_in_32_bits(std::max(g.image_size(), g.windows() * g.channels));
+  template <class Kernels>
+  void on_both(const Kernels& kernels) {
+    const std::size_t one = std::max(g.image_size(), g.windows() * g.channels);
+    on_host_and(std::get<2>(GetParam()) == images::all ? gpu() : gpu_with_few_in_32_bits(one), kernels);
   }
 
   window_grid g = std::get<0>(GetParam()).grid();
   std::size_t shift = std::get<1>(GetParam());
-  std::size_t x_size = g.batch * g.image_size(), y_size = g.batch * g.windows() * g.channels;
-  std::vector<float> x = few_values(x_size, 1), dy = few_values(y_size, 2);
+  std::vector<float> x = few_values(x_size(g), 1), dy = few_values(y_size(g), 2);
 };
 
 TEST_P(GpuPooling, OfTheLargestHasTheBitsOfTheHost) {
-  if (x_size > 2) x[2] = std::numeric_limits<float>::quiet_NaN();
-  std::vector<float> y(y_size);
-  std::vector<std::int32_t> chosen(y_size);
-  max_pool(host_stream{}, g, x.data(), y.data(), chosen.data());
-  const shifted_array<float> on_x(queue(), x, shift), on_y(queue(), y_size, shift);
-  const auto on_chosen = unwritten<std::int32_t>(y_size);
-  max_pool(gpu_of_case(), g, on_x.data(), on_y.data(), on_chosen.data());
-  const auto found = on_y.read();
-  for (std::size_t i = 0; i < y_size; ++i)
-    ASSERT_TRUE(found[i] == y[i] || (std::isnan(y[i]) && std::isnan(found[i]))) << i;
-  EXPECT_EQ(on_chosen.read(), chosen);
+  if (x.size() > 2) x[2] = std::numeric_limits<float>::quiet_NaN();
+  const auto from = given(x, shift);
+  auto y = wanted(y_size(g), shift);
+  auto chosen = wanted<std::int32_t>(y_size(g));
+  on_both([&](const stream& s, auto at) { max_pool(s, g, at(from), at(y), at(chosen)); });
+  const auto found = y.there.read();
+  for (std::size_t i = 0; i < found.size(); ++i)
+    ASSERT_TRUE(found[i] == y.here[i] || (std::isnan(y.here[i]) && std::isnan(found[i]))) << i;
+  expect_same(chosen);
 }
 
 TEST_P(GpuPooling, OfTheLargestHasTheGradientOfTheHost) {
-  std::vector<float> y(y_size), dx(x_size);
-  std::vector<std::int32_t> chosen(y_size);
-  max_pool(host_stream{}, g, x.data(), y.data(), chosen.data());
-  max_pool_gradient(host_stream{}, g, dy.data(), chosen.data(), dx.data());
-  const shifted_array<float> on_dy(queue(), dy, shift), on_dx(queue(), x_size, shift);
-  const auto on_chosen = array(chosen);
-  max_pool_gradient(gpu_of_case(), g, on_dy.data(), on_chosen.data(), on_dx.data());
-  EXPECT_EQ(on_dx.read(), dx);
+  std::vector<float> y(y_size(g));
+  std::vector<std::int32_t> largest(y_size(g));
+  max_pool(host_stream{}, g, x.data(), y.data(), largest.data());
+  const auto from = given(dy, shift);
+  const auto chosen = given(largest);
+  auto dx = wanted(x_size(g), shift);
+  on_both([&](const stream& s, auto at) { max_pool_gradient(s, g, at(from), at(chosen), at(dx)); });
+  expect_same(dx);
 }
 
 TEST_P(GpuPooling, OfMeansHasTheBitsOfTheHost) {
-  std::vector<float> y(y_size);
-  average_pool(host_stream{}, g, x.data(), y.data());
-  const shifted_array<float> on_x(queue(), x, shift), on_y(queue(), y_size, shift);
-  average_pool(gpu_of_case(), g, on_x.data(), on_y.data());
-  EXPECT_EQ(on_y.read(), y);
+  const auto from = given(x, shift);
+  auto y = wanted(y_size(g), shift);
+  on_both([&](const stream& s, auto at) { average_pool(s, g, at(from), at(y)); });
+  expect_same(y);
 }
 
 TEST_P(GpuPooling, OfMeansHasTheGradientOfTheHost) {
-  std::vector<float> dx(x_size);
-  average_pool_gradient(host_stream{}, g, dy.data(), dx.data());
-  const shifted_array<float> on_dy(queue(), dy, shift), on_dx(queue(), x_size, shift);
-  average_pool_gradient(gpu_of_case(), g, on_dy.data(), on_dx.data());
-  EXPECT_EQ(on_dx.read(), dx);
+  const auto from = given(dy, shift);
+  auto dx = wanted(x_size(g), shift);
+  on_both([&](const stream& s, auto at) { average_pool_gradient(s, g, at(from), at(dx)); });
+  expect_same(dx);
 }
 
 using GpuPoolingArrays = testing::gpu_test;
 
 TEST_F(GpuPoolingArrays, MayEachStartAtAnyFloat) {
   const window_grid g = pooled_windows{2, 6, 6, 8, 2, 2, 2, 2}.grid();
-  const std::size_t x_size = g.batch * g.image_size(), y_size = g.batch * g.windows() * g.channels;
-  const std::vector<float> x = few_values(x_size, 1), dy = few_values(y_size, 2);
-  std::vector<float> y(y_size), dx(x_size), mean(y_size), mean_dx(x_size);
-  std::vector<std::int32_t> chosen(y_size);
-  max_pool(host_stream{}, g, x.data(), y.data(), chosen.data());
-  max_pool_gradient(host_stream{}, g, dy.data(), chosen.data(), dx.data());
-  average_pool(host_stream{}, g, x.data(), mean.data());
-  average_pool_gradient(host_stream{}, g, dy.data(), mean_dx.data());
   for (const auto& shifts : one_shifted_of(3)) {
     SCOPED_TRACE(::testing::PrintToString(shifts));
-    const shifted_array<float> on_x(queue(), x, shifts[0]), on_y(queue(), y_size, shifts[1]);
-    const shifted_array<std::int32_t> on_chosen(queue(), y_size, shifts[2]);
-    max_pool(gpu(), g, on_x.data(), on_y.data(), on_chosen.data());
-    EXPECT_EQ(on_y.read(), y);
-    EXPECT_EQ(on_chosen.read(), chosen);
-    average_pool(gpu(), g, on_x.data(), on_y.data());
-    EXPECT_EQ(on_y.read(), mean);
-    const shifted_array<float> on_dy(queue(), dy, shifts[0]), on_dx(queue(), x_size, shifts[1]);
-    max_pool_gradient(gpu(), g, on_dy.data(), on_chosen.data(), on_dx.data());
-    EXPECT_EQ(on_dx.read(), dx);
-    average_pool_gradient(gpu(), g, on_dy.data(), on_dx.data());
-    EXPECT_EQ(on_dx.read(), mean_dx);
+    const auto x = given(few_values(x_size(g), 1), shifts[0]),
+               dy = given(few_values(y_size(g), 2), shifts[0]);
+    auto y = wanted(y_size(g), shifts[1]), dx = wanted(x_size(g), shifts[1]);
+    auto chosen = wanted<std::int32_t>(y_size(g), shifts[2]);
+    on_both([&](const stream& s, auto at) { max_pool(s, g, at(x), at(y), at(chosen)); });
+    expect_same(y);
+    expect_same(chosen);
+    on_both([&](const stream& s, auto at) { average_pool(s, g, at(x), at(y)); });
+    expect_same(y);
+    on_both([&](const stream& s, auto at) { max_pool_gradient(s, g, at(dy), at(chosen), at(dx)); });
+    expect_same(dx);
+    on_both([&](const stream& s, auto at) { average_pool_gradient(s, g, at(dy), at(dx)); });
+    expect_same(dx);
   }
 }
 

@@ -1,20 +1,14 @@
 #include "../../support/gpu_test.hpp"
-#include "../../support/gpu_values.hpp"
 
+#include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 
 #include <array>
-#include <limits>
-#include <ostream>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
-using testing::expect_close;
-using testing::normal_values;
-using testing::shifted_array;
+using testing::expect_close, testing::normal_values;
 
 /// Extents, and for each a letter: s for summed, k for kept.
 struct summed_axes {
@@ -34,18 +28,17 @@ class GpuSum : public testing::gpu_test, public ::testing::WithParamInterface<su
 
 TEST_P(GpuSum, EqualsThatOfTheHost) {
   const sum_plan plan = GetParam().plan();
-  const std::vector<float> x = normal_values(GetParam().dims.size(), 5);
-  std::vector<float> expected(plan.result_size);
-  sum(host_stream{}, plan, x.data(), 0.5F, expected.data());
-  const std::size_t terms = x.size() / std::max<std::size_t>(plan.result_size, 1);
+  const std::vector<float> values = normal_values(GetParam().dims.size(), 5);
+  const std::size_t terms = values.size() / std::max<std::size_t>(plan.result_size, 1);
   for (const std::size_t shift : {0U, 1U}) {
-    const shifted_array<float> from(queue(), x, shift), to(queue(), plan.result_size, 0U);
-    sum(gpu(), plan, from.data(), 0.5F, to.data());
-    const auto found = to.read();
+    const auto x = given(values, shift);
+    auto y = wanted(plan.result_size);
+    on_both([&](const stream& s, auto at) { sum(s, plan, at(x), 0.5F, at(y)); });
     // The host adds columns one by one, which is where most of the difference comes from.
-    expect_close(found, expected, 0.1F * std::sqrt(static_cast<float>(terms)) + 1);
-    sum(gpu(), plan, from.data(), 0.5F, to.data());
-    EXPECT_EQ(found, to.read());
+    expect_close(y, 0.1F * std::sqrt(static_cast<float>(terms)) + 1);
+    const auto found = y.there.read();
+    sum(gpu(), plan, x.there.data(), 0.5F, y.there.data());
+    EXPECT_EQ(found, y.there.read());
   }
 }
 
@@ -66,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Axes, GpuSum,
                                            summed_axes{{0, 4}, "ks"}, summed_axes{{3, 0, 2}, "sks"},
                                            summed_axes{{3, 2, 0}, "sks"}));
 
-class GpuReductions : public testing::gpu_test {};
+using GpuReductions = testing::gpu_test;
 
 TEST_F(GpuReductions, SumRowsOfScratchMemory) {
   const std::vector<float> x = normal_values(300 * 17, 3);
@@ -82,15 +75,44 @@ TEST_F(GpuReductions, SumRowsOfScratchMemory) {
 TEST_F(GpuReductions, HaveTheMeanSquaredDifferenceOfTheHost) {
   for (const std::size_t n : {0U, 1U, 1003U, 100002U})
     for (const std::size_t shift : {0U, 1U}) {
-      const std::vector<float> a = normal_values(n, 1), b = normal_values(n, 2);
-      const shifted_array<float> on_a(queue(), a, shift), on_b(queue(), b, 0U);
-      const auto y = unwritten<float>(1);
-      mean_squared_difference(gpu(), on_a.data(), on_b.data(), n, y.data());
-      std::vector<float> expected(1);
-      mean_squared_difference(host_stream{}, a.data(), b.data(), n, expected.data());
-      expect_close(y.read(), expected, 0);
+      const auto a = given(normal_values(n, 1), shift), b = given(normal_values(n, 2));
+      auto y = wanted(1);
+      on_both([&](const stream& s, auto at) { mean_squared_difference(s, at(a), at(b), n, at(y)); });
+      expect_close(y, 0);
     }
 }
+
+/// Samples, vectors of each, and their width.
+class GpuPairwiseDots
+    : public testing::gpu_test,
+      public ::testing::WithParamInterface<std::tuple<std::size_t, std::size_t, std::size_t>> {
+protected:
+  vector_sets sets{std::get<0>(GetParam()), std::get<1>(GetParam()), std::get<2>(GetParam())};
+  std::vector<float> values = normal_values(sets.samples * sets.count * sets.width, 1);
+  std::size_t pairs = sets.samples * sets.pairs();
+};
+
+TEST_P(GpuPairwiseDots, EqualThoseOfTheHost) {
+  const auto x = given(values);
+  auto dots = wanted(pairs);
+  on_both([&](const stream& s, auto at) { pairwise_dots(s, sets, at(x), at(dots)); });
+  expect_close(dots, std::sqrt(static_cast<float>(sets.width)));
+}
+
+TEST_P(GpuPairwiseDots, HaveTheGradientOfTheHost) {
+  const auto x = given(values), ddots = given(normal_values(pairs, 2));
+  auto dx = wanted(values.size());
+  on_both([&](const stream& s, auto at) { pairwise_dots_gradient(s, sets, at(x), at(ddots), at(dx)); });
+  expect_close(dx, std::sqrt(static_cast<float>(sets.count)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuPairwiseDots,
+                         ::testing::Combine(::testing::Values(0U, 1U, 5U), ::testing::Values(2U, 3U, 27U),
+                                            ::testing::Values(1U, 16U, 33U)));
+// More pairs than threads, a sample that shared memory does not hold, more samples than blocks.
+INSTANTIATE_TEST_SUITE_P(ManyPairs, GpuPairwiseDots,
+                         ::testing::Values(std::tuple(1U, 70U, 3U), std::tuple(2U, 20U, 700U),
+                                           std::tuple(2300U, 3U, 2U)));
 
 } // namespace
 } // namespace mailgrad

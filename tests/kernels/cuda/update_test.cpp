@@ -1,25 +1,48 @@
 #include "../../support/gpu_test.hpp"
-#include "../../support/gpu_values.hpp"
 
+#include <mailgrad/kernels/gather.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <cstring>
 #include <deque>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 namespace {
 
-using testing::expect_close;
-using testing::gpu_array;
-using testing::normal_values;
-using testing::shifted_array;
+using testing::drawn_integers, testing::expect_close, testing::gpu_array, testing::normal_values,
+    testing::positive_values, testing::twin;
+
+using floats = std::vector<float>;
+using integers = std::vector<std::int32_t>;
+
+const update_rule every_rule[] = {sgd_update{0.1F},
+                                  momentum_update{0.1F, 0.9F},
+                                  nesterov_update{0.1F, 0.9F},
+                                  adagrad_update{0.1F, 1e-8F},
+                                  rmsprop_update{0.1F, 0.9F, 0.1F, 1e-8F},
+                                  adam_update{0.1F, 0.9F, 0.1F, 0.999F, 0.001F, 1.5F, 1e-8F},
+                                  delayed_nesterov_update{0.1F, 0.9F, 0.25F, 0.8F, 0.25F, 0.5F}};
 
 std::size_t states_of_rule(const update_rule& rule) {
   return std::visit([]<class Rule>(const Rule&) { return Rule::states; }, rule);
 }
+
+class gpu_update_test : public testing::gpu_test {
+protected:
+  /// States of a rule. In some rules they are means of squares, so they are not negative.
+  std::deque<twin<float>> states_for(const update_rule& rule, std::size_t n, std::size_t shift = 0) {
+    std::deque<twin<float>> states;
+    for (std::size_t i = 0; i < states_of_rule(rule); ++i)
+      states.push_back(given(positive_values(n, 50 + i), shift));
+    return states;
+  }
+  template <class At>
+  static std::vector<float*> addresses(const At& at, std::deque<twin<float>>& arrays) {
+    std::vector<float*> all;
+    for (auto& x : arrays) all.push_back(at(x));
+    return all;
+  }
+};
 
 /// One update: how many weights and gradients, and where they lie.
 struct update_case {
@@ -32,68 +55,32 @@ struct update_case {
   float share = 1;
 };
 
-/// The new weights, then each state.
-using updated_values = std::vector<std::vector<float>>;
-
 float scale_of(std::size_t gradient) { return 1 / static_cast<float>(gradient + 2); }
 
-/// A state is a mean of squares in some rules, so it is not negative.
-std::vector<float> state_values(std::size_t n, std::size_t state) {
-  std::vector<float> values = normal_values(n, 50 + state);
-  for (float& v : values) v = std::abs(v) + 0.1F;
-  return values;
-}
-
-class GpuUpdate : public testing::gpu_test {
+class GpuUpdate : public gpu_update_test {
 protected:
-  updated_values on_host(const update_case& c) {
-    updated_values result{normal_values(c.n, 1)};
-    const std::vector<float> old = result[0];
-    std::vector<std::vector<float>> values;
-    std::vector<scaled_gradient> gradients;
-    std::vector<float*> state;
-    for (std::size_t i = 0; i < c.gradients; ++i) values.push_back(normal_values(c.n, 100 + i));
-    for (std::size_t i = 0; i < c.gradients; ++i) gradients.push_back({values[i].data(), scale_of(i)});
-    for (std::size_t i = 0; i < states_of_rule(c.rule); ++i) result.push_back(state_values(c.n, i));
-    for (std::size_t i = 1; i < result.size(); ++i) state.push_back(result[i].data());
-    update(host_stream{}, c.rule, c.penalty, {old, result[0], gradients, c.share}, state);
-    return result;
-  }
-
-  updated_values on_the_gpu(const update_case& c) {
-    const shifted_array<float> old(queue(), normal_values(c.n, 1), c.shift), apart(queue(), c.n, c.shift);
-    std::deque<shifted_array<float>> values, states;
-    std::vector<scaled_gradient> gradients;
-    std::vector<float*> state;
-    for (std::size_t i = 0; i < c.gradients; ++i) {
-      values.emplace_back(queue(), normal_values(c.n, 100 + i), c.shift);
-      gradients.push_back({values.back().data(), scale_of(i)});
-    }
-    for (std::size_t i = 0; i < states_of_rule(c.rule); ++i) {
-      states.emplace_back(queue(), state_values(c.n, i), c.shift);
-      state.push_back(states.back().data());
-    }
-    const shifted_array<float>& updated = c.apart ? apart : old;
-    update(gpu(), c.rule, c.penalty, {{old.data(), c.n}, {updated.data(), c.n}, gradients, c.share}, state);
-    updated_values result{updated.read()};
-    for (const auto& s : states) result.push_back(s.read());
-    return result;
+  /// The new weights, then each state.
+  std::deque<twin<float>> updated(const update_case& c) {
+    const auto first = given(normal_values(c.n, 1), c.shift);
+    std::deque<twin<float>> gradients, found = states_for(c.rule, c.n, c.shift);
+    for (std::size_t i = 0; i < c.gradients; ++i)
+      gradients.push_back(given(normal_values(c.n, 100 + i), c.shift));
+    auto weights = c.apart ? wanted(c.n, c.shift) : given(first.here, c.shift);
+    on_both([&](const stream& s, auto at) {
+      std::vector<scaled_gradient> all;
+      for (const auto& g : gradients) all.push_back({at(g), scale_of(all.size())});
+      const float* const old = c.apart ? at(first) : at(weights);
+      update(s, c.rule, c.penalty, {{old, c.n}, {at(weights), c.n}, all, c.share}, addresses(at, found));
+    });
+    queue().finish(); // before the gradients go
+    found.push_front(std::move(weights));
+    return found;
   }
 
   void expect_as_on_host(const update_case& c) {
-    const updated_values found = on_the_gpu(c), expected = on_host(c);
-    ASSERT_EQ(found.size(), expected.size());
-    for (std::size_t i = 0; i < found.size(); ++i) expect_close(found[i], expected[i]);
+    for (const auto& x : updated(c)) expect_close(x);
   }
 };
-
-const update_rule every_rule[] = {sgd_update{0.1F},
-                                  momentum_update{0.1F, 0.9F},
-                                  nesterov_update{0.1F, 0.9F},
-                                  adagrad_update{0.1F, 1e-8F},
-                                  rmsprop_update{0.1F, 0.9F, 0.1F, 1e-8F},
-                                  adam_update{0.1F, 0.9F, 0.1F, 0.999F, 0.001F, 1.5F, 1e-8F},
-                                  delayed_nesterov_update{0.1F, 0.9F, 0.25F, 0.8F, 0.25F, 0.5F}};
 
 TEST_F(GpuUpdate, AppliesEachRuleAsTheHostDoes) {
   for (const update_rule& rule : every_rule) {
@@ -137,41 +124,34 @@ TEST_F(GpuUpdate, LeavesTheOldWeightsWhereTheNewLieApart) {
 
 TEST_F(GpuUpdate, GivesTheSameBitsInEachRun) {
   const update_case c{.rule = every_rule[5], .n = 5001, .gradients = 40};
-  EXPECT_EQ(on_the_gpu(c), on_the_gpu(c));
+  const auto first = updated(c), second = updated(c);
+  for (std::size_t i = 0; i < first.size(); ++i) EXPECT_EQ(first[i].there.read(), second[i].there.read());
 }
 
 TEST_F(GpuUpdate, IsReplayedWithTheRuleOfTheMoment) {
   constexpr std::size_t n = 1003;
   for (const update_rule& kind : every_rule) {
     SCOPED_TRACE(kind.index());
-    const auto weights = array(normal_values(n, 1)), g = array(normal_values(n, 100));
-    std::deque<gpu_array<float>> states;
-    std::vector<float*> state;
-    for (std::size_t i = 0; i < states_of_rule(kind); ++i) {
-      states.emplace_back(queue(), state_values(n, i));
-      state.push_back(states.back().data());
-    }
-    const scaled_gradient one{g.data(), scale_of(0)};
-    const weight_update work{weights.span(), weights.span(), {&one, 1}};
+    auto weights = given(normal_values(n, 1));
+    const auto g = given(normal_values(n, 100));
+    auto states = states_for(kind, n);
+    const auto state_here = addresses([](auto&x) { return x.here.data(); }, states),
+               state_there = addresses([](auto&x) { return x.there.data(); }, states);
+    const scaled_gradient here{g.here.data(), scale_of(0)}, there{g.there.data(), scale_of(0)};
+    const std::span<float> on_gpu_weights(weights.there.data(), n);
+    const weight_update work{on_gpu_weights, on_gpu_weights, {&there, 1}};
     const cuda::captured_graph graph(on_gpu().stream,
-                                     [&] { cuda::update_as_begun(on_gpu(), kind, work, state); });
-    updated_values expected{normal_values(n, 1)};
-    std::vector<float*> state_on_host;
-    for (std::size_t i = 0; i < states.size(); ++i) expected.push_back(state_values(n, i));
-    for (std::size_t i = 1; i < expected.size(); ++i) state_on_host.push_back(expected[i].data());
-    const std::vector<float> gradient = normal_values(n, 100);
-    const scaled_gradient on_host{gradient.data(), scale_of(0)};
+                                     [&] { cuda::update_as_begun(on_gpu(), kind, work, state_there); });
     for (const float rate : {0.5F, 0.25F}) {
-      update_rule rule = kind;
-      std::visit([&]<class Rule>(Rule& r) { std::memcpy(&r, &rate, sizeof rate); },
-                 rule); // each begins with it
+      update_rule rule = kind; // each begins with its rate
+      std::visit([&]<class Rule>(Rule& r) { std::memcpy(&r, &rate, sizeof rate); }, rule);
       const weight_penalty penalty{rate / 10, rate / 100};
       cuda::begin_update(on_gpu(), rule, penalty);
       graph.launch(on_gpu().stream);
-      update(host_stream{}, rule, penalty, {expected[0], expected[0], {&on_host, 1}}, state_on_host);
+      update(host_stream{}, rule, penalty, {weights.here, weights.here, {&here, 1}}, state_here);
     }
-    expect_close(weights.read(), expected[0]);
-    for (std::size_t i = 0; i < states.size(); ++i) expect_close(states[i].read(), expected[i + 1]);
+    expect_close(weights);
+    for (const auto& s : states) expect_close(s);
   }
 }
 
@@ -183,6 +163,144 @@ TEST_F(GpuUpdate, RefusesMoreGradientsThanTheLaneHasRoomFor) {
   EXPECT_THROW(update(gpu(), sgd_update{1}, {}, {w.span(), w.span(), many}, {}), shape_error);
   const std::span few = std::span(many).first(33);
   EXPECT_THROW(cuda::update_as_begun(on_gpu(), sgd_update{1}, {w.span(), w.span(), few}, {}), shape_error);
+}
+
+/// One update of rows `begin` to `end` of a table.
+struct rows_case {
+  update_rule rule = adagrad_update{0.1F, 1e-8F};
+  weight_penalty penalty{};
+  std::size_t width = 4;
+  std::int32_t begin = 0, end = 37;
+  std::vector<integers> lists{};
+  std::size_t shift = 0;
+
+  std::size_t floats_of_part() const { return static_cast<std::size_t>(end - begin) * width; }
+  floats values_of(std::size_t gradient) const {
+    return normal_values(lists[gradient].size() * width, 100 + gradient);
+  }
+};
+
+float scale_of_list(std::size_t gradient) { return 1 / static_cast<float>(gradient + 1); }
+
+class GpuUpdateRows : public gpu_update_test {
+protected:
+  /// The sums of the rows that are named, and one update of each of these.
+  static void update_on_host(const rows_case& c, floats& weights, const std::vector<float*>& state) {
+    std::map<std::int32_t, floats> sums;
+    for (std::size_t i = 0; i < c.lists.size(); ++i) {
+      const floats values = c.values_of(i);
+      for (std::size_t j = 0; j < c.lists[i].size() && c.lists[i][j] >= 0; ++j) {
+        if (c.lists[i][j] < c.begin || c.lists[i][j] >= c.end) continue;
+        auto& sum = sums.try_emplace(c.lists[i][j] - c.begin, c.width).first->second;
+        for (std::size_t k = 0; k < c.width; ++k) sum[k] += scale_of_list(i) * values[j * c.width + k];
+      }
+    }
+    for (const auto& [row, sum] : sums) {
+      const auto number = static_cast<std::uint32_t>(row);
+      update_rows(host_stream{}, c.rule, c.penalty, {weights, c.width, {&number, 1}, sum, 1}, state);
+    }
+  }
+  void update_on_gpu(const rows_case& c, float* weights, const std::vector<float*>& state) {
+    std::deque<testing::shifted_array<float>> values;
+    std::deque<gpu_array<std::int32_t>> numbers;
+    std::vector<row_gradient> gradients;
+    for (std::size_t i = 0; i < c.lists.size(); ++i) {
+      values.emplace_back(queue(), c.values_of(i), c.shift);
+      numbers.emplace_back(queue(), c.lists[i]);
+      gradients.push_back({numbers.back().span(), values.back().data(), scale_of_list(i)});
+    }
+    const auto scratch = unwritten<float>(row_update_bytes(device_kind::cuda, gradients) / sizeof(float));
+    update_summed_rows(gpu(), c.rule, c.penalty,
+                       {{weights, c.floats_of_part()}, c.width, c.begin, c.end, gradients, scratch.data()},
+                       state);
+    queue().finish(); // before the gradients go
+  }
+  /// The weights, then each state.
+  std::deque<twin<float>> updated(const rows_case& c) {
+    auto found = states_for(c.rule, c.floats_of_part(), c.shift);
+    auto weights = given(normal_values(c.floats_of_part(), 1), c.shift);
+    update_on_host(c, weights.here, addresses([](auto& x) { return x.here.data(); }, found));
+    update_on_gpu(c, weights.there.data(), addresses([](auto& x) { return x.there.data(); }, found));
+    found.push_front(std::move(weights));
+    return found;
+  }
+  void expect_as_on_host(const rows_case& c, float factor = 1) {
+    const auto first = updated(c), again = updated(c);
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      expect_close(first[i], factor);
+      EXPECT_EQ(again[i].there.read(), first[i].there.read()) << "another order of a sum";
+    }
+  }
+};
+
+TEST_F(GpuUpdateRows, AppliesEveryRuleAsTheHostDoes) {
+  for (const update_rule& rule : every_rule)
+    for (const weight_penalty& penalty : {weight_penalty{}, weight_penalty{0.01F, 0.02F}}) {
+      SCOPED_TRACE(std::to_string(rule.index()) + (penalty.none() ? "" : " with penalties"));
+      expect_as_on_host({rule, penalty, 4, 0, 37, {drawn_integers(50, 36, 3)}});
+      expect_as_on_host({rule, penalty, 3, 0, 37, {drawn_integers(50, 36, 3), drawn_integers(20, 36, 4)}});
+    }
+}
+
+TEST_F(GpuUpdateRows, TakesAnyWidthAndLength) {
+  for (const std::size_t width : {1U, 3U, 4U, 64U, 132U, 300U})
+    for (const std::size_t n : {0U, 1U, 9U, 65U, 300U})
+      for (const std::size_t shift : {0U, 1U}) {
+        SCOPED_TRACE(std::to_string(n) + " rows of " + std::to_string(width) + " from " +
+                     std::to_string(shift));
+        expect_as_on_host({.width = width, .lists = {drawn_integers(n, 36, 3)}, .shift = shift});
+      }
+}
+
+TEST_F(GpuUpdateRows, UpdatesARowOnceThatSeveralGradientsName) {
+  std::vector<integers> lists;
+  for (std::size_t i = 0; i < 70; ++i) lists.push_back(drawn_integers(1 + i % 9, 36, i));
+  lists[3].clear();
+  expect_as_on_host({.lists = lists}, 4);
+  expect_as_on_host({.rule = momentum_update{0.1F, 0.9F}, .lists = {{5, 6}, {6, 7}, {7, 5, 5}}});
+}
+
+TEST_F(GpuUpdateRows, SharesLongRunsAmongWarps) {
+  for (const std::size_t n : {165U, 2049U, 5000U}) {
+    integers rows = drawn_integers(n, 3, 3); // none of row 4
+    for (std::size_t i = 0; i < n; i += 2) rows[i] = 2;
+    expect_as_on_host({.width = 12, .end = 5, .lists = {rows, {2, 4, 2}}}, std::sqrt(static_cast<float>(n)));
+  }
+}
+
+/// Of the others a shard elsewhere takes care.
+TEST_F(GpuUpdateRows, ChangesOnlyTheRowsOfItsPart) {
+  expect_as_on_host({.begin = 10, .end = 21, .lists = {drawn_integers(200, 36, 3), {9, 10, 20, 21, 36}}}, 3);
+}
+
+TEST_F(GpuUpdateRows, ANumberBelow0EndsAList) {
+  expect_as_on_host({.lists = {{1, 2, 1, -1, 2, 3}, {3, -7, 4}, {-1, 5}}});
+  expect_as_on_host({.lists = {{-1, 5}, {5}}});
+  EXPECT_FALSE(queue().take_fault());
+}
+
+/// A table whose gradient has all its rows is updated as one that gets a dense gradient.
+TEST_F(GpuUpdateRows, IsADenseUpdateIfItHasAllRows) {
+  constexpr std::size_t width = 8;
+  constexpr std::int32_t height = 11;
+  for (const update_rule& rule : every_rule) {
+    rows_case c{.rule = rule, .width = width, .end = height, .lists = {drawn_integers(700, height - 1, 3)}};
+    for (std::int32_t r = 0; r < height; ++r) c.lists[0].push_back(r);
+    const auto found = updated(c);
+    auto states = states_for(rule, height * width);
+    const auto weights = array(normal_values(height * width, 1)), values = array(c.values_of(0)),
+               sums = unwritten<float>(height * width);
+    const auto numbers = array(c.lists[0]);
+    const auto scratch =
+        unwritten<float>(scatter_scratch_bytes(device_kind::cuda, numbers.size()) / sizeof(float));
+    scatter_rows(gpu(), numbers.span(), values.data(), width, sums.span(), scratch.data());
+    const scaled_gradient all{sums.data(), scale_of_list(0)};
+    update(gpu(), rule, {}, {weights.span(), weights.span(), {&all, 1}},
+           addresses([](auto& x) { return x.there.data(); }, states));
+    expect_close(found[0].there.read(), weights.read());
+    for (std::size_t i = 0; i < states.size(); ++i)
+      expect_close(found[i + 1].there.read(), states[i].there.read());
+  }
 }
 
 } // namespace

@@ -74,18 +74,11 @@ cublasStatus_t take(T& member, const void* from, std::size_t bytes) {
 }
 
 answer answer_for(const description& d, const layout& a, const layout& c, std::uint32_t alignment) {
+  const auto number = [](auto x) { return static_cast<std::uint32_t>(x); };
   const std::uint64_t inner = d.a == CUBLAS_OP_N ? a.columns : a.rows;
-  return {static_cast<std::uint32_t>(c.rows),
-          static_cast<std::uint32_t>(c.columns),
-          static_cast<std::uint32_t>(inner),
-          static_cast<std::uint32_t>(c.batch),
-          alignment,
-          static_cast<std::uint32_t>(d.epilogue),
-          static_cast<std::uint32_t>(d.a),
-          static_cast<std::uint32_t>(d.b),
-          static_cast<std::uint32_t>(a.type),
-          static_cast<std::uint32_t>(c.type),
-          static_cast<std::uint32_t>(d.compute)};
+  return {number(c.rows), number(c.columns),  number(inner),    number(c.batch),
+          alignment,      number(d.epilogue), number(d.a),      number(d.b),
+          number(a.type), number(c.type),     number(d.compute)};
 }
 
 /// Whether op(x) has these extents, and its columns do not overlap.

@@ -1,4 +1,3 @@
-#include "current_gpu.hpp"
 #include "gpu_machine.hpp"
 
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
@@ -11,13 +10,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <mutex>
-#include <string>
 
 // How the simulated GPU gets kernels whose text comes while the program runs: the compiler of the build
 // makes a shared object of it.
@@ -26,7 +22,7 @@ namespace mailgrad::cuda {
 namespace {
 
 namespace fs = std::filesystem;
-using simulated_gpu::gpu_machine;
+using simulated_gpu::gpu_machine, simulated_gpu::held_machine;
 
 constexpr const char* command = MAILGRAD_GPU_COMPILER; // with all options but the files
 
@@ -73,9 +69,8 @@ std::string text_of_headers() {
 }
 
 std::function<void()> on_compile() {
-  gpu_machine& all = gpu_machine::of_process();
-  const std::lock_guard held(all.lock);
-  return all.set.on_compile;
+  const held_machine all;
+  return all->set.on_compile;
 }
 
 class gpu_compiler final : public kernel_compiler {
@@ -100,9 +95,8 @@ public:
 } // namespace
 
 bool generates_kernels() noexcept {
-  gpu_machine& all = gpu_machine::of_process();
-  const std::lock_guard held(all.lock);
-  return all.set.generates_kernels;
+  const held_machine all;
+  return all->set.generates_kernels;
 }
 
 std::unique_ptr<kernel_compiler> open_kernel_compiler() {
@@ -116,9 +110,8 @@ namespace runtime {
 void* load_kernel(std::uint32_t gpu, std::span<const std::byte> code, const char* name) {
   simulated_gpu::current_gpu = gpu;
   {
-    gpu_machine& all = gpu_machine::of_process();
-    const std::lock_guard held(all.lock);
-    all.begin_call("cudaLibraryLoadData", gpu);
+    const held_machine all;
+    all->begin_call("cudaLibraryLoadData", gpu);
   }
   const compiler_folder folder; // whose name no library had before, or the loader would take that one
   const fs::path file = folder.path() / "kernel.so";

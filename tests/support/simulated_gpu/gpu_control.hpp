@@ -1,7 +1,6 @@
 #pragma once
 
-#include "schedule.hpp"
-
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,6 +10,30 @@
 
 /// How a test sets up the simulated GPU, and what it asks it.
 namespace mailgrad::simulated_gpu {
+
+/// Which blocks, and which threads of a block, run first.
+enum class thread_order : std::uint8_t { forward, backward, shuffled };
+
+/// Whether all threads get to a barrier before one goes on behind it, or one warp gets as far as it can
+/// before another begins.
+enum class reach : std::uint8_t { breadth_first, one_warp_far };
+
+/// An order that a GPU may run the threads of a kernel in.
+struct schedule {
+  thread_order order = thread_order::forward;
+  reach far = reach::breadth_first;
+  std::uint64_t seed = 1; ///< of a shuffled order
+  friend bool operator==(const schedule&, const schedule&) = default;
+};
+
+inline constexpr std::array<schedule, 6> all_schedules{{
+    {thread_order::forward, reach::breadth_first},
+    {thread_order::backward, reach::breadth_first},
+    {thread_order::shuffled, reach::breadth_first},
+    {thread_order::forward, reach::one_warp_far},
+    {thread_order::backward, reach::one_warp_far},
+    {thread_order::shuffled, reach::one_warp_far},
+}};
 
 /// When what is queued on a stream runs.
 enum class timing : std::uint8_t {
@@ -28,10 +51,10 @@ struct faults {
   std::optional<std::uint64_t> pinned_out_of_memory_at = {}; ///< the same of pinned memory
   /// The n-th stream, event or graph that is made, for which the driver has no memory left.
   std::optional<std::uint64_t> driver_out_of_memory_at = {};
-  std::optional<std::uint64_t> launch_error_at =
-      {}; ///< the n-th kernel that runs; its GPU fails each call from then on
-  std::optional<std::uint64_t> lost_gpu_at =
-      {}; ///< the n-th call of the runtime; all GPUs fail each call from then on
+  /// The n-th kernel that runs; its GPU fails each call from then on.
+  std::optional<std::uint64_t> launch_error_at = {};
+  /// The n-th call of the runtime; all GPUs fail each call from then on.
+  std::optional<std::uint64_t> lost_gpu_at = {};
   std::optional<std::uint32_t> silent_gpu = {}; ///< the GPU of this number tells nothing of itself
 };
 

@@ -8,14 +8,12 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
-#include <vector>
 
 namespace mailgrad::cuda {
 
 namespace {
 
-using simulated_gpu::gpu_machine;
+using simulated_gpu::gpu_machine, simulated_gpu::held_machine;
 
 /// A matrix as cuBLAS counts it: by columns, whose beginnings lie `leading` elements apart.
 struct column_matrix {
@@ -132,19 +130,16 @@ private:
     take_workspace();
     for (const std::size_t n : {g.m, g.n, g.k, g.batch}) require_extent(n);
     const column_product<Result> p = by_columns(g, bias);
-    gpu_machine& all = gpu_machine::of_process();
-    const std::lock_guard held(all.lock);
-    auto& stream = all.stream(s.stream);
-    all.begin_call("cublasLtMatmul", stream.gpu);
-    require_inside(all, "A", a, (g.batch - 1) * p.b_distance + p.b.elements());
-    require_inside(all, "B", b, (g.batch - 1) * p.a_distance + p.a.elements());
-    require_inside(all, "C", c, (g.batch - 1) * p.c_distance + p.c.elements());
-    if (bias != nullptr) require_inside(all, "the bias", bias, g.n);
-    all.queue(stream, {.body = [=, &all]() -> std::optional<std::string> {
-                ++all.counted.products;
-                p.run(b, a, c, read);
-                return std::nullopt;
-              }});
+    const held_machine all;
+    auto& stream = all->stream(s.stream, "cublasLtMatmul");
+    require_inside(*all, "A", a, (g.batch - 1) * p.b_distance + p.b.elements());
+    require_inside(*all, "B", b, (g.batch - 1) * p.a_distance + p.a.elements());
+    require_inside(*all, "C", c, (g.batch - 1) * p.c_distance + p.c.elements());
+    if (bias != nullptr) require_inside(*all, "the bias", bias, g.n);
+    all->queue_sure(stream, [=, &done = all->counted.products] {
+      ++done;
+      p.run(b, a, c, read);
+    });
   }
 
   template <class T>
@@ -167,9 +162,8 @@ private:
 } // namespace
 
 std::string format_products() {
-  gpu_machine& all = gpu_machine::of_process();
-  const std::lock_guard held(all.lock);
-  return all.set.products;
+  const held_machine all;
+  return all->set.products;
 }
 
 std::unique_ptr<products> make_products(std::uint32_t gpu, product_precision p) {

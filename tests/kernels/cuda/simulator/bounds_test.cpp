@@ -1,19 +1,10 @@
 #include "simulator_test.hpp"
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
-
 // Memory that a kernel, or the host, must not touch.
 namespace mailgrad {
 namespace {
 
-using testing::AllOf;
-using testing::gpu_array;
-using testing::HasSubstr;
+using testing::AllOf, testing::HasSubstr, testing::at_line, testing::gpu_array, testing::stream_of;
 
 class Bounds : public testing::simulator_test {
 protected:
@@ -25,35 +16,31 @@ __global__ void store_behind(float* y, std::size_t n) {
   if (cuda::grid_thread() <= n) y[cuda::grid_thread()] = 1; // <= for <
 }
 
-void run_store_behind() {
-  cuda::gpu_queue queue(0);
-  const gpu_array<float> y(queue, 100);
-  cuda::launch(std::get<cuda_stream>(queue.where()), "store", 1, 128, 0, store_behind, y.data(), y.size());
-  queue.finish();
-}
-
 TEST_F(Bounds, OfAnAllocationAreWatched) {
+  const auto run = [] {
+    cuda::gpu_queue queue(0);
+    const gpu_array<float> y(queue, 100);
+    cuda::launch(stream_of(queue), "store", 1, 128, 0, store_behind, y.data(), y.size());
+    queue.finish();
+  };
   if (simulated_gpu::with_address_sanitizer)
-    EXPECT_DEATH(run_store_behind(), AllOf(HasSubstr("AddressSanitizer"),
-                                           HasSubstr(fmt::format("bounds_test.cpp:{}", store_line))));
+    EXPECT_DEATH(run(), AllOf(HasSubstr("AddressSanitizer"), HasSubstr(at_line(store_line))));
   else
-    EXPECT_EQ(refusal(run_store_behind),
-              "cuda:0: store: kernel store stored behind an allocation of 400 bytes");
+    EXPECT_EQ(refusal(run), "cuda:0: store: kernel store stored behind an allocation of 400 bytes");
 }
 
 constexpr unsigned load_line = __LINE__ + 1;
 __global__ void load_behind(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x + 1]; }
 
-void run_load_behind() {
-  cuda::gpu_queue queue(0);
-  const gpu_array<float> x(queue, 64), y(queue, 64);
-  cuda::launch(std::get<cuda_stream>(queue.where()), "load", 1, 64, 0, load_behind, x.data(), y.data());
-}
-
 TEST_F(Bounds, OfLoadsAreWatchedByAddressSanitizer) {
   if (!simulated_gpu::with_address_sanitizer) GTEST_SKIP() << "no AddressSanitizer";
-  EXPECT_DEATH(run_load_behind(), AllOf(HasSubstr("AddressSanitizer"), HasSubstr("READ of size 4"),
-                                        HasSubstr(fmt::format("bounds_test.cpp:{}", load_line))));
+  const auto run = [] {
+    cuda::gpu_queue queue(0);
+    const gpu_array<float> x(queue, 64), y(queue, 64);
+    cuda::launch(stream_of(queue), "load", 1, 64, 0, load_behind, x.data(), y.data());
+  };
+  EXPECT_DEATH(run(), AllOf(HasSubstr("AddressSanitizer"), HasSubstr("READ of size 4"),
+                            HasSubstr(at_line(load_line))));
 }
 
 constexpr unsigned pack_line = __LINE__ + 2;
@@ -62,21 +49,18 @@ __global__ void load_pack_of(const float* x, float* y) {
   y[threadIdx.x] = pack.v[threadIdx.x];
 }
 
-void run_load_pack(std::size_t shift) {
-  cuda::gpu_queue queue(0);
-  const gpu_array<float> x(queue, 8), y(queue, 4);
-  cuda::launch(std::get<cuda_stream>(queue.where()), "load", 1, 4, 0, load_pack_of, x.data() + shift,
-               y.data());
-  queue.finish();
-}
-
 TEST_F(Bounds, OfPacksLieAtMultiplesOfTheirSize) {
 #ifdef __clang__
   GTEST_SKIP() << "clang 16 does not check a copy of a whole pack";
 #endif
-  run_load_pack(4);
-  EXPECT_DEATH(run_load_pack(1), AllOf(HasSubstr("misaligned address"),
-                                       HasSubstr(fmt::format("bounds_test.cpp:{}", pack_line))));
+  const auto run_shifted = [](std::size_t shift) {
+    cuda::gpu_queue queue(0);
+    const gpu_array<float> x(queue, 8), y(queue, 4);
+    cuda::launch(stream_of(queue), "load", 1, 4, 0, load_pack_of, x.data() + shift, y.data());
+    queue.finish();
+  };
+  run_shifted(4);
+  EXPECT_DEATH(run_shifted(1), AllOf(HasSubstr("misaligned address"), HasSubstr(at_line(pack_line))));
 }
 
 constexpr unsigned shared_line = __LINE__ + 2;
@@ -85,17 +69,14 @@ __global__ void store_in_shared(float* y) {
   y[threadIdx.x] = 1;
 }
 
-void run_store_in_shared() {
-  cuda::gpu_queue queue(0);
-  const gpu_array<float> y(queue, 64);
-  cuda::launch(std::get<cuda_stream>(queue.where()), "shared", 1, 64, 63 * sizeof(float), store_in_shared,
-               y.data());
-}
-
 TEST_F(Bounds, OfSharedMemoryAreWatchedByAddressSanitizer) {
   if (!simulated_gpu::with_address_sanitizer) GTEST_SKIP() << "no AddressSanitizer";
-  EXPECT_DEATH(run_store_in_shared(), AllOf(HasSubstr("heap-buffer-overflow"),
-                                            HasSubstr(fmt::format("bounds_test.cpp:{}", shared_line))));
+  const auto run = [] {
+    cuda::gpu_queue queue(0);
+    const gpu_array<float> y(queue, 64);
+    cuda::launch(stream_of(queue), "shared", 1, 64, 63 * sizeof(float), store_in_shared, y.data());
+  };
+  EXPECT_DEATH(run(), AllOf(HasSubstr("heap-buffer-overflow"), HasSubstr(at_line(shared_line))));
 }
 
 void read_on_host() {
@@ -110,19 +91,14 @@ TEST_F(Bounds, KeepTheHostFromMemoryOfAGpu) {
   EXPECT_DEATH(read_on_host(), AllOf(HasSubstr("use-after-poison"), HasSubstr("read_on_host")));
 }
 
-void use_what_was_released() {
-  cuda::gpu_queue queue(0);
-  const gpu_array<float> y(queue, 64); // before the other, whose place it would get
-  const float* kept = nullptr;
-  {
-    const gpu_array<float> x(queue, std::vector<float>(64, 1));
-    kept = x.data();
-  }
-  cuda::launch(std::get<cuda_stream>(queue.where()), "late", 1, 63, 0, load_behind, kept, y.data());
-  queue.finish();
-}
-
 TEST_F(Bounds, OfReleasedMemoryAreNone) {
+  const auto use_what_was_released = [] {
+    cuda::gpu_queue queue(0);
+    const gpu_array<float> y(queue, 64); // before the other, whose place it would get
+    const float* const kept = gpu_array<float>(queue, std::vector<float>(64, 1)).data();
+    cuda::launch(stream_of(queue), "late", 1, 63, 0, load_behind, kept, y.data());
+    queue.finish();
+  };
   const std::string why = "argument 1 holds, at byte 0, an address that is not of the GPU";
   EXPECT_THAT(refusal(use_what_was_released), HasSubstr(why));
 }
@@ -141,30 +117,27 @@ TEST_F(Bounds, KeepAGpuFromMemoryOfTheHost) {
   cuda::gpu_queue queue(0);
   const std::vector<float> x(64, 1);
   const gpu_array<float> y(queue, 64);
-  EXPECT_THAT(
-      refusal([&] {
-        cuda::launch(stream_of(queue), "copy", 1, 64, 0, copy_array, two_arrays{x.data(), y.data(), 64});
-      }),
-      HasSubstr("kernel copy: argument 1 holds, at byte 0, an address that is not of the GPU"));
+  const two_arrays arrays{x.data(), y.data(), 64};
+  EXPECT_THAT(refusal([&] { cuda::launch(stream_of(queue), "copy", 1, 64, 0, copy_array, arrays); }),
+              HasSubstr("kernel copy: argument 1 holds, at byte 0, an address that is not of the GPU"));
 }
 
 TEST_F(Bounds, OfACopyAreChecked) {
   cuda::gpu_queue queue(0);
   const gpu_array<float> y(queue, 64);
   std::vector<float> x(65);
-  EXPECT_EQ(
-      refusal([&] { cuda::runtime::copy(stream_of(queue).stream, y.data(), x.data(), 65 * sizeof(float)); }),
-      "cuda:0: cudaMemcpyAsync: invalid argument");
-  EXPECT_EQ(
-      refusal([&] { cuda::runtime::fill(stream_of(queue).stream, y.data() + 1, 0, 64 * sizeof(float)); }),
-      "cuda:0: cudaMemsetAsync: invalid argument");
+  void* const stream = stream_of(queue).stream;
+  EXPECT_EQ(refusal([&] { cuda::runtime::copy(stream, y.data(), x.data(), 65 * sizeof(float)); }),
+            "cuda:0: cudaMemcpyAsync: invalid argument");
+  EXPECT_EQ(refusal([&] { cuda::runtime::fill(stream, y.data() + 1, 0, 64 * sizeof(float)); }),
+            "cuda:0: cudaMemsetAsync: invalid argument");
 }
 
 TEST_F(Bounds, OfAGridAreThoseOfAGpu) {
   cuda::gpu_queue queue(0);
   const auto launched = [&](dim3 grid, dim3 block, std::size_t shared) {
-    return refusal(
-        [&] { cuda::launch(stream_of(queue), "copy", grid, block, shared, copy_array, two_arrays{}); });
+    const two_arrays none{};
+    return refusal([&] { cuda::launch(stream_of(queue), "copy", grid, block, shared, copy_array, none); });
   };
   EXPECT_EQ(launched(1, 1025, 0), "cuda:0: copy: a block of 1025x1x1 threads; a GPU runs 1 to 1024");
   EXPECT_EQ(launched(0, 32, 0), "cuda:0: copy: a grid of 0x1x1 blocks");

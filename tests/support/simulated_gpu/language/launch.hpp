@@ -1,13 +1,56 @@
 #pragma once
 
-#include "indices.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <source_location>
 #include <type_traits>
 #include <vector>
+
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): the names are those of CUDA
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __align__(n) alignas(n)
+
+// There is no __shared__: the shared memory of our kernels is dynamic, so that its size is exact.
+
+struct uint3 {
+  unsigned x, y, z;
+};
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+constexpr float2 make_float2(float x, float y) { return {x, y}; }
+constexpr float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+constexpr uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+constexpr uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+// Those of the thread that runs now; the scheduler sets them at each switch.
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+inline constexpr int warpSize = 32;
+
+// NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)
 
 namespace mailgrad::simulated_gpu {
 
@@ -55,5 +98,38 @@ std::uint64_t nanoseconds();
 
 /// The shared memory of the block that runs now: as many bytes as its launch asked for, filled with ones.
 void* shared_memory();
+
+/// A copy of 4 or 16 bytes that a thread has begun and not waited for.
+struct later_copy {
+  void* to;
+  const void* from;
+  unsigned bytes;
+  bool there; ///< else zeros are stored
+  std::source_location where;
+};
+
+/// Does a copy. It is called by the two functions below, but compiled with the kernels, whose loads and
+/// stores these are to sanitizers.
+using carry_out_copy = void (*)(void* to, const void* from, unsigned bytes, bool there);
+
+/// Begins a copy of the thread that runs now. It is done at once or when it is waited for, as a GPU may do
+/// either.
+void begin_copy(const later_copy& c, carry_out_copy carry_out);
+/// Does those of the thread that runs now that are still to be done.
+void finish_copies(carry_out_copy carry_out);
+
+inline void carry_out(void* to, const void* from, unsigned bytes, bool there) {
+  const auto copy = [=](const auto& zeros) {
+    using numbers = std::remove_cvref_t<decltype(zeros)>;
+    *static_cast<numbers*>(to) = there ? *static_cast<const numbers*>(from) : zeros;
+  };
+  if (bytes == sizeof(float4)) return copy(float4{});
+  copy(0.0F);
+}
+
+inline void copy_later(void* to, const void* from, unsigned bytes, bool there, std::source_location where) {
+  begin_copy({to, from, bytes, there, where}, carry_out);
+}
+inline void wait_for_copies() { finish_copies(carry_out); }
 
 } // namespace mailgrad::simulated_gpu

@@ -1,8 +1,0 @@
-#pragma once
-
-#include <mailgrad/kernels/cuda/runtime.hpp>
-
-/// Skips the test in a build with CUDA, where the kernel that it wants refused would run.
-#define MAILGRAD_SKIP_WITH_CUDA()                                                                            \
-  if (::mailgrad::cuda::runtime::find_gpus().why_none.find("this build has no CUDA") != 0)                   \
-  GTEST_SKIP() << "this build has CUDA"
