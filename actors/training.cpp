@@ -26,7 +26,7 @@ namespace {
 /// For which the network is asked when each member was heard.
 constexpr std::chrono::milliseconds time_to_ask{250};
 constexpr std::chrono::milliseconds look{200}; ///< so often the owner is asked whether it goes on
-const std::string asked_elsewhere = "asked for from another process";
+constexpr const char* asked_elsewhere = "asked for from another process";
 
 template <class T>
 std::shared_ptr<T> required(std::shared_ptr<T> given, const char* what) {

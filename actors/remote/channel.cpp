@@ -179,13 +179,6 @@ void channel::post(const actor_address& to, const caf::actor& from, message_kind
   takes_nothing ? end_for_want_of_room() : ask_for_flush();
 }
 
-/// Does it on the network's thread, if the session has not ended by then.
-void channel::on_network(std::function<void(net::session& s, net::instant now)> work) {
-  network_.post(*endpoint_, [self = shared_from_this(), work = std::move(work)](net::instant now) {
-    if (self->session_) work(*self->session_, now);
-  });
-}
-
 void channel::end_for_want_of_room() {
   on_network([this](net::session& s, net::instant now) {
     s.end({net::end_reason::no_credit, fmt::format("{} takes no messages, and more than {} MiB wait for it",

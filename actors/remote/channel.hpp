@@ -163,7 +163,13 @@ private:
     bool had_body = false;
   };
 
-  void on_network(std::function<void(net::session& s, net::instant now)> work);
+  /// Does it on the network's thread, if the session has not ended by then.
+  template <class Work>
+  void on_network(Work work) {
+    network_.post(*endpoint_, [self = shared_from_this(), work = std::move(work)](net::instant now) {
+      if (self->session_) work(*self->session_, now);
+    });
+  }
   outgoing written(const actor_address& to, const caf::actor& from, message_kind kind, const caf::message& m);
   bool send(outgoing& message);
   void end_for_want_of_room();

@@ -61,10 +61,11 @@ public:
   /// One will not come. The checkpoint has failed when all others are here.
   void on_failed(const checkpoint_failed& x);
   void on_written(const checkpoint_written& x);
+  /// A worker is about to end, and waits until it is told to mark.
   void on_end_of(rank ending) {
     workers_[ending.value].at_end = true;
     at_end_.push_back(ending);
-  } ///< it waits until it is told to mark
+  }
   /// The run has not completed, so no checkpoint of its end begins. Workers that wait for one end.
   void give_up_end() {
     end_given_up_ = true;
