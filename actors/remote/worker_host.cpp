@@ -56,7 +56,15 @@ caf::behavior worker_host::make_behavior() {
         ++ready_;
         begin_if_ready();
       }),
-      on([this](const shards_unreachable& x) { on_unreachable(x); }),
+      // The server notices the end of a host within the time of a silence, as this worker does. If only the
+      // way to the host is broken, the host tells the server that the worker is lost, and the server may then
+      // send the worker home, which is no end of the run either.
+      on([this](const shards_unreachable& x) {
+        if (x.waited) return options_.by->lose(x.why);
+        cut_off_ = true;
+        const auto terms = shard_hosts_.front()->terms();
+        send_after(terms ? terms->times.silence() : net::timing{}.silence(), shards_unreachable{x.why, true});
+      }),
       on([this](const leave_run& x) { send(worker_, x); }),
       on([this](const worker_left&) { early_ = true; }),
       on([this](const worker_lost& x) {
@@ -119,16 +127,6 @@ void worker_host::connect(const shard_place& place) {
   shard_hosts_.back()->greet_patiently();
   shard_hosts_.back()->lend_from(options_.heap);
   shard_hosts_.back()->connect(place.address);
-}
-
-/// The server notices the end of a host within the time of a silence, as this worker does. If only the way to
-/// the host is broken, the host tells the server that the worker is lost, and the server may then send the
-/// worker home, which is no end of the run either.
-void worker_host::on_unreachable(const shards_unreachable& x) {
-  if (x.waited) return options_.by->lose(x.why);
-  cut_off_ = true;
-  const auto terms = shard_hosts_.front()->terms();
-  send_after(terms ? terms->times.silence() : net::timing{}.silence(), shards_unreachable{x.why, true});
 }
 
 void worker_host::begin_if_ready() {

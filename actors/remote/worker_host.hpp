@@ -45,7 +45,6 @@ public:
 private:
   void take_terms(const terms_given& x);
   void connect(const shard_place& place);
-  void on_unreachable(const shards_unreachable& x);
   void look_for_samples();
   void begin_if_ready();
   void begin();

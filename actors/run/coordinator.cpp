@@ -75,12 +75,25 @@ caf::behavior coordinator::make_behavior() {
 
 caf::message_handler coordinator::checkpoints() {
   return {
-      on([this](const checkpoint_part& x) { on_part(x); }),
+      on([this](const checkpoint_part& x) {
+        hear(sender());
+        checkpointer_.on_part(x);
+        go_on_with_checkpoints();
+        give_slots();
+      }),
       on([this](const checkpoint_failed& x) {
         checkpointer_.on_failed(x);
         go_on_with_checkpoints();
       }),
-      on([this](const worker_at_end& x) { on_end_of(x); }),
+      // The state of a run that is stopped or fails is no end from which it could be made longer.
+      on([this](const worker_at_end& x) {
+        hear(sender());
+        if (!slots_.is_of(x.worker, x.incarnation)) return;
+        if (!completes()) checkpointer_.give_up_end();
+        switcher_.free_credit();
+        checkpointer_.on_end_of(x.worker);
+        go_on_with_checkpoints();
+      }),
       on([this](const tests_judged& x) { checkpointer_.keep(x.so_far); }),
       on([this](const recorder_lost&) {
         checkpointer_.give_up();
@@ -149,23 +162,6 @@ void coordinator::hold_switches() {
                                                                   : "");
 }
 
-void coordinator::on_part(const checkpoint_part& x) {
-  hear(sender());
-  checkpointer_.on_part(x);
-  go_on_with_checkpoints();
-  give_slots();
-}
-
-/// The state of a run that is stopped or fails is no end from which it could be made longer.
-void coordinator::on_end_of(const worker_at_end& x) {
-  hear(sender());
-  if (!slots_.is_of(x.worker, x.incarnation)) return;
-  if (!completes()) checkpointer_.give_up_end();
-  switcher_.free_credit();
-  checkpointer_.on_end_of(x.worker);
-  go_on_with_checkpoints();
-}
-
 /// If the run can go on from here, it takes a checkpoint before it ends, as one that is stopped does. The
 /// others train until that is collected.
 void coordinator::on_failed(const worker_failed& x) {
@@ -183,16 +179,17 @@ void coordinator::on_failed(const worker_failed& x) {
   account_for(x.report);
 }
 
-/// A run that is stopped can be resumed as if it had not been: its state is kept before the workers finish
-/// their last steps.
-void coordinator::stop_when_kept(const stop_training& x) {
-  if (!stop_when_kept_) stop_when_kept_ = x;
-  checkpointer_.request();
-  go_on_with_checkpoints();
+caf::behavior coordinator::running() {
+  return losses_and_failures()
+      .or_else(switches_and_ends())
+      .or_else(comings_and_goings())
+      .or_else(what_is_left())
+      .or_else(checkpoints())
+      .or_else(books());
 }
 
-caf::behavior coordinator::running() {
-  return caf::message_handler{
+caf::message_handler coordinator::losses_and_failures() {
+  return {
       on([this](const loss_diverged& x) {
         if (!slots_.is_of(x.report.worker, x.incarnation)) return;
         if (x.report.not_finite == 0) checkpointer_.give_up(); // shards may have taken its gradient
@@ -204,12 +201,29 @@ caf::behavior coordinator::running() {
         if (slots_.is_of(x.report.worker, x.incarnation)) on_failed(x);
       }),
       on([this](const shard_lost& x) { on_shard_lost(x); }),
-      on([this](const shard_failed& x) { on_shard_failed(x); }),
-      on([this](const feeder_lost& x) { on_feeder_lost(x); }),
+      // A shard says so before its report. If workers had heard of it, the run has failed with the first of
+      // them.
+      on([this](const shard_failed& x) {
+        if (outcome_.how == ending::failed || outcome_.how == ending::diverged) return;
+        const std::string why = fmt::format("shard {} has failed: {}", x.shard.value, x.why);
+        end_as(ending::failed, outcome_.why.empty() ? why : outcome_.why + "; " + why);
+        outcome_.enough = false;
+      }),
+      on([this](const feeder_lost& x) {
+        outcome_.feeder_lost = true;
+        checkpointer_.give_up();
+        abandon(format_lost("the feeder", x.why));
+        end_if_all_reported();
+      }),
       on([this](const feeder_report& x) {
         outcome_.feeder_trace = x.trace;
         end_if_all_reported();
       }),
+  };
+}
+
+caf::message_handler coordinator::switches_and_ends() {
+  return {
       on([this](const request_switch& x) { switcher_.request(x); }),
       on([this](const step_reached& x) { switcher_.on_step(x); }),
       on([this](const worker_paused& x) {
@@ -217,8 +231,20 @@ caf::behavior coordinator::running() {
         switcher_.on_paused(x);
       }),
       on([this](const policy_switched& x) { on_switched(x); }),
-      on([this](const signals_observed& x) { on_signals(x); }),
-      on([this](const stop_training& x) { stop_when_kept(x); }),
+      on([this](const signals_observed& x) {
+        if (switcher_.is_switching()) return;
+        const bool mixed = std::exchange(switches_seen_, switcher_.done().size()) != switcher_.done().size();
+        if (mixed) return;
+        if (auto advice = rule_.judge(x.what, switcher_.policy()))
+          switcher_.request({std::move(advice->policy), std::move(advice->why)});
+      }),
+      // A run that is stopped can be resumed as if it had not been: its state is kept before the workers
+      // finish their last steps.
+      on([this](const stop_training& x) {
+        if (!stop_when_kept_) stop_when_kept_ = x;
+        checkpointer_.request();
+        go_on_with_checkpoints();
+      }),
       on([this](const give_up&) { self_->quit(); }),
       on([this](const shard_report& x) { on_report(x); }),
       on([](const verdict_asked&) { return go_on{}; }),
@@ -227,18 +253,7 @@ caf::behavior coordinator::running() {
         hear(sender());
         if (options_.on_wait) options_.on_wait(x);
       }),
-  }
-      .or_else(comings_and_goings())
-      .or_else(checkpoints())
-      .or_else(books());
-}
-
-void coordinator::on_signals(const signals_observed& x) {
-  if (switcher_.is_switching()) return;
-  const bool mixed = std::exchange(switches_seen_, switcher_.done().size()) != switcher_.done().size();
-  if (mixed) return;
-  if (auto advice = rule_.judge(x.what, switcher_.policy()))
-    switcher_.request({std::move(advice->policy), std::move(advice->why)});
+  };
 }
 
 void coordinator::on_switched(const policy_switched& x) {
@@ -332,7 +347,15 @@ void coordinator::account_for(const worker_report& report, bool lost,
 
 caf::message_handler coordinator::comings_and_goings() {
   return {
-      on([this](const worker_joined& x) { on_joined(x); }),
+      // A newcomer is watched while it waits for its slot, since no run must wait for a dead one.
+      on([this](const worker_joined& x) {
+        if ((x.late && !lets_in()) || !slots_.may_take(x.worker, x.incarnation))
+          return send(x.device, give_up{});
+        watch(x.device, worker_lost{x.worker, {}, x.incarnation});
+        if (!x.late) return take(x);
+        newcomers_.push_back(x);
+        give_slots();
+      }),
       on([this](const worker_finished& x) {
         if (!slots_.is_of(x.report.worker, x.incarnation)) return;
         anybody_went_early_ = anybody_went_early_ || !x.why_left.empty();
@@ -342,26 +365,41 @@ caf::message_handler coordinator::comings_and_goings() {
       on([this](const worker_left& x) {
         on_parted({x, sender()});
       }),
-      on([this](const trace_reported& x) { return on_trace(x); }),
+      // An answer comes always, or the worker would tell nothing more.
+      on([this](const trace_reported& x) {
+        hear(sender());
+        if (slots_.is_of(x.worker, x.incarnation))
+          options_.timelines.take(timeline_teller::of(x.worker, x.incarnation), x.piece,
+                                  options_.time->now());
+        return trace_taken{};
+      }),
       on([this](const shard_trace_reported& x) {
         if (x.shard.value < reported_.size())
           options_.timelines.take(timeline_teller::of(x.shard), x.piece, options_.time->now());
         return trace_taken{};
       }),
-      on([this](const trained_reported& x) { on_trained(x); }),
-      on([this](const share_ended& x) { on_share_ended(x); }),
-      on([this](const undealt_counted& x) { on_undealt(x); }),
-      on([this](const wait_over& x) { on_wait_over(x); }),
   };
 }
 
-/// A newcomer is watched while it waits for its slot, since no run must wait for a dead one.
-void coordinator::on_joined(const worker_joined& x) {
-  if ((x.late && !lets_in()) || !slots_.may_take(x.worker, x.incarnation)) return send(x.device, give_up{});
-  watch(x.device, worker_lost{x.worker, {}, x.incarnation});
-  if (!x.late) return take(x);
-  newcomers_.push_back(x);
-  give_slots();
+/// What lost workers had trained, and what nobody has.
+caf::message_handler coordinator::what_is_left() {
+  return {
+      on([this](const trained_reported& x) {
+        const auto all = shares_.take(x);
+        if (!all) return;
+        note_trained(*all);
+        go_on_with_checkpoints();
+        give_slots();
+        collect_if_all_accounted();
+      }),
+      on([this](const share_ended& x) { on_share_ended(x); }),
+      on([this](const undealt_counted& x) {
+        if (!std::exchange(counting_, false)) return; // a worker has joined since
+        undealt_ = x.batches;
+        collect_if_all_accounted();
+      }),
+      on([this](const wait_over& x) { on_wait_over(x); }),
+  };
 }
 
 /// The connection between a worker and a parameter host has ended. What the worker said last may not have
@@ -376,14 +414,6 @@ void coordinator::on_parted(parting x) {
     parted_.push_back(std::move(x));
   else if (slots_.has_left(x.worker.worker, x.worker.incarnation))
     pass_on(x);
-}
-
-/// An answer comes always, or the worker would tell nothing more.
-trace_taken coordinator::on_trace(const trace_reported& x) {
-  hear(sender());
-  if (slots_.is_of(x.worker, x.incarnation))
-    options_.timelines.take(timeline_teller::of(x.worker, x.incarnation), x.piece, options_.time->now());
-  return {};
 }
 
 /// In a replay, brings every worker whose slot is free and whose turn it is.
@@ -438,15 +468,6 @@ void coordinator::note_trained(const trained_reported& heard) {
   shares_.tell_feeder(all);
 }
 
-void coordinator::on_trained(const trained_reported& x) {
-  const auto all = shares_.take(x);
-  if (!all) return;
-  note_trained(*all);
-  go_on_with_checkpoints();
-  give_slots();
-  collect_if_all_accounted();
-}
-
 /// A run does not end before this is known of every lost worker, and no incarnation begins before it is known
 /// of the one before it. If all shards are lost, the feeder knows of more batches than are counted.
 void coordinator::on_share_ended(const share_ended& x) {
@@ -469,12 +490,6 @@ bool coordinator::may_end() {
   if (shares_.any()) return false;
   if (!undealt_ && !std::exchange(counting_, true)) send(options_.feeder, count_undealt{});
   return undealt_.has_value();
-}
-
-void coordinator::on_undealt(const undealt_counted& x) {
-  if (!std::exchange(counting_, false)) return; // a worker has joined since
-  undealt_ = x.batches;
-  collect_if_all_accounted();
 }
 
 /// Begins to wait if it has not begun.
@@ -594,14 +609,6 @@ void coordinator::on_shard_lost(const shard_lost& x) {
   if (collecting) ask_for_books();
 }
 
-/// A shard says so before its report. If workers had heard of it, the run has failed with the first of them.
-void coordinator::on_shard_failed(const shard_failed& x) {
-  if (outcome_.how == ending::failed || outcome_.how == ending::diverged) return;
-  const std::string why = fmt::format("shard {} has failed: {}", x.shard.value, x.why);
-  end_as(ending::failed, outcome_.why.empty() ? why : outcome_.why + "; " + why);
-  outcome_.enough = false;
-}
-
 /// A process that is gone takes all of its shards with it, which are named together. True if the words of the
 /// run's end now name this one, too.
 bool coordinator::joins_lost(const shard_lost& x) {
@@ -616,13 +623,6 @@ bool coordinator::joins_lost(const shard_lost& x) {
   if (told == std::string::npos) return false;
   outcome_.why.replace(told, before.size(), format_lost(lost_together_, x.why));
   return true;
-}
-
-void coordinator::on_feeder_lost(const feeder_lost& x) {
-  outcome_.feeder_lost = true;
-  checkpointer_.give_up();
-  abandon(format_lost("the feeder", x.why));
-  end_if_all_reported();
 }
 
 /// Workers that wait for weights that will not come are told so; they report and end.

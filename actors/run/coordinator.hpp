@@ -80,17 +80,17 @@ private:
   };
 
   caf::behavior running();
+  caf::message_handler losses_and_failures();
+  caf::message_handler switches_and_ends();
   caf::message_handler comings_and_goings();
-  void on_joined(const worker_joined& x);
+  caf::message_handler what_is_left();
   void take(const worker_joined& x);
   void give_slots();
   void refuse_newcomers() {
     for (const worker_joined& x : std::exchange(newcomers_, {})) send(x.device, give_up{});
   }
-  void on_trained(const trained_reported& x);
   void note_trained(const trained_reported& heard);
   void on_share_ended(const share_ended& x);
-  void on_undealt(const undealt_counted& x);
   void on_wait_over(const wait_over& x);
   /// In a replay of a run that diverged, who came then comes again.
   bool lets_in() const {
@@ -118,25 +118,18 @@ private:
     if (options_.needs_all && outcome_.lost[x.worker.worker.value]) return;
     send(x.shard, x.worker);
   }
-  trace_taken on_trace(const trace_reported& x);
   void on_shard_lost(const shard_lost& x);
-  void on_shard_failed(const shard_failed& x);
   bool joins_lost(const shard_lost& x);
-  void on_feeder_lost(const feeder_lost& x);
   void abandon(const std::string& why);
   void send_home();
   void on_switched(const policy_switched& x);
   void on_report(const shard_report& x);
-  void on_part(const checkpoint_part& x);
-  void on_end_of(const worker_at_end& x);
-  void on_signals(const signals_observed& x);
   void account_for(const worker_report& report, bool lost = false,
                    std::shared_ptr<saved_fields> in_block = nullptr);
   caf::message_handler checkpoints();
   caf::message_handler books();
   void go_on_with_checkpoints();
   void hold_switches();
-  void stop_when_kept(const stop_training& x);
   void on_failed(const worker_failed& x);
   /// Whether a checkpoint that is due because of a failure is still to be written.
   bool keeps_end_of_failed() const {

@@ -9,24 +9,20 @@ evaluator::evaluator(caf::event_based_actor* self, evaluator_options options)
 
 caf::behavior evaluator::make_behavior() {
   return {
-      on([this](const test_weights& x) { on_test(x); }),
+      on([this](const test_weights& x) {
+        asker_ = sender();
+        steps_ = x.steps;
+        seconds_ = 0;
+        ask_for_weights();
+      }),
       on([this](const shard_read& x) { on_read(x); }),
-      on([this](const give_up&) { on_give_up(); }),
+      // The state of an actor may outlive it for a moment, and somebody may need the memory by then.
+      on([this](const give_up&) {
+        std::ranges::fill(on_gpu_, snapshot());
+        tester_.drop_model();
+        self_->quit();
+      }),
   };
-}
-
-void evaluator::on_test(const test_weights& x) {
-  asker_ = sender();
-  steps_ = x.steps;
-  seconds_ = 0;
-  ask_for_weights();
-}
-
-/// The state of an actor may outlive it for a moment, and somebody may need the memory by then.
-void evaluator::on_give_up() {
-  std::ranges::fill(on_gpu_, snapshot());
-  tester_.drop_model();
-  self_->quit();
 }
 
 void evaluator::ask_for_weights() {

@@ -40,9 +40,7 @@ public:
   caf::behavior make_behavior();
 
 private:
-  void on_test(const test_weights& x);
   void on_read(const shard_read& x);
-  void on_give_up();
   void ask_for_weights();
   void test_if_all_read();
   bool try_to_test(weights_tested& answer);

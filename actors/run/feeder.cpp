@@ -36,10 +36,24 @@ caf::behavior feeder::dealing() {
         on_next(x, {sender(), x.has_samples});
       }),
       on([this](const give_up&) { self_->quit(); }),
-      on([this](const stop_dealing&) { stop(); }),
-      on([this](const worker_left& x) { on_leave(x); }),
-      on([this](const share_lost& x) { on_lost(x); }),
-      on([this](const deal_again& x) { take_back(x); }),
+      on([this](const stop_dealing&) {
+        if (holding_) trace_wait(trace_kind::hold);
+        for (const auto& [worker, who] : hungry_) send(who.device, data_exhausted{});
+        self_->become(exhausted());
+      }),
+      on([this](const worker_left& x) {
+        if (cut_.leave(x.worker, x.incarnation)) end_share_of(x.worker);
+      }),
+      on([this](const share_lost& x) {
+        who_loses_ = sender();
+        if (cut_.lose(x.worker, x.incarnation)) end_share_of(x.worker);
+      }),
+      // Batches that are to be dealt again do not count as dealt.
+      on([this](const deal_again& x) {
+        dealt_ -= std::min<std::uint64_t>(dealt_, take_untrained(x));
+        report_cut();
+        if (!holding_) feed_hungry();
+      }),
       on([this](const count_undealt&) { return undealt_counted{dealer_.undealt()}; }),
       on([this](const end_recording& x) { end(x); }),
       on([this](const report_feeder&) { return feeder_report{std::move(options_.trace)}; }),
@@ -195,13 +209,6 @@ std::size_t feeder::take_untrained(const deal_again& x) {
   return numbers.size();
 }
 
-/// Batches that are to be dealt again do not count as dealt.
-void feeder::take_back(const deal_again& x) {
-  dealt_ -= std::min<std::uint64_t>(dealt_, take_untrained(x));
-  report_cut();
-  if (!holding_) feed_hungry();
-}
-
 void feeder::hold_if_reached() {
   if (options_.hold_at.empty() || dealt_ < options_.hold_at.front()) return;
   holding_ = options_.hold_at.front();
@@ -219,12 +226,6 @@ void feeder::go_on(const go_on_dealing& x) {
   holding_.reset();
   hold_if_reached();
   feed_hungry();
-}
-
-void feeder::stop() {
-  if (holding_) trace_wait(trace_kind::hold);
-  for (const auto& [worker, who] : hungry_) send(who.device, data_exhausted{});
-  self_->become(exhausted());
 }
 
 feeder_cut::feeder_cut(options o) : under_way_(o.under_way), workers_(o.slots) {

@@ -151,15 +151,7 @@ private:
     log_.note(what, options_.recorder ? options_.time->now() : instant{0});
   }
   std::optional<deal> deal_to(rank worker);
-  void on_leave(const worker_left& x) {
-    if (cut_.leave(x.worker, x.incarnation)) end_share_of(x.worker);
-  }
-  void on_lost(const share_lost& x) {
-    who_loses_ = sender();
-    if (cut_.lose(x.worker, x.incarnation)) end_share_of(x.worker);
-  }
   void end_share_of(rank worker);
-  void take_back(const deal_again& x);
   std::size_t take_untrained(const deal_again& x);
   void feed_hungry() {
     for (auto& [worker, who] : std::exchange(hungry_, {})) deal_or_hold(worker, std::move(who));
@@ -179,7 +171,6 @@ private:
   void trace_wait(trace_kind what) {
     if (options_.trace) options_.trace->wait(what, options_.time->now());
   }
-  void stop();
   void resume(const feeder_position& from);
   caf::message_handler checkpoints();
   void report_cut();

@@ -8,23 +8,34 @@ using messaging::send_anonymously, messaging::spawn_apart;
 
 caf::behavior recorder::make_behavior() {
   return {
-      on([this](const order_noted& x) { on_noted(x); }),
+      on([this](const order_noted& x) {
+        options_.file->add_entries(x.shard.value, x.entries);
+        options_.file->add_deals(x.deals);
+        so_far_.add(x.shard.value, x.entries);
+        give_up_if_failed();
+      }),
       on([this](const recording_marked& x) { on_marked(x); }),
-      on([this](const mark_recording& x) { on_mark(x); }),
-      on([this](const switch_noted& x) { on_switch(x); }),
-      on([this](const end_recording& x) { on_end(x); }),
+      // What the coordinator has told of switches lies before this message.
+      on([this](const mark_recording& x) {
+        cut_under_way* const cut = cut_of(x.number);
+        if (cut == nullptr) return;
+        cut->coordinator = sender();
+        tell_if_marked();
+      }),
+      on([this](const switch_noted& x) {
+        options_.file->add_switch(*x.what);
+        give_up_if_failed();
+      }),
+      on([this](const end_recording& x) {
+        if (!x.feeder) return end(*x.what);
+        watch(x.feeder, feeder_lost{});
+        send(x.feeder, x);
+      }),
       on([this](const feeder_lost&) {
         end_with("the recording is not complete: the feeder was lost before its end");
       }),
       on([this](const give_up&) { self_->quit(); }),
   };
-}
-
-void recorder::on_noted(const order_noted& x) {
-  options_.file->add_entries(x.shard.value, x.entries);
-  options_.file->add_deals(x.deals);
-  so_far_.add(x.shard.value, x.entries);
-  give_up_if_failed();
 }
 
 void recorder::give_up_if_failed() {
@@ -59,14 +70,6 @@ void recorder::on_marked(const recording_marked& x) {
   tell_if_marked();
 }
 
-/// What the coordinator has told of switches lies before this message.
-void recorder::on_mark(const mark_recording& x) {
-  cut_under_way* const cut = cut_of(x.number);
-  if (cut == nullptr) return;
-  cut->coordinator = sender();
-  tell_if_marked();
-}
-
 void recorder::tell_if_marked() {
   if (!cut_.whole()) return;
   cut_.told = true;
@@ -76,12 +79,6 @@ void recorder::tell_if_marked() {
   const auto fields = std::make_shared<saved_fields>();
   fields->field(recording_part, cut_.at);
   send(std::exchange(cut_.coordinator, nullptr), checkpoint_part{cut_.number, recording_part, fields});
-}
-
-void recorder::on_end(const end_recording& x) {
-  if (!x.feeder) return end(*x.what);
-  watch(x.feeder, feeder_lost{});
-  send(x.feeder, x);
 }
 
 void recorder::end(const recording_end& e) {

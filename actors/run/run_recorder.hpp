@@ -46,16 +46,9 @@ private:
   };
 
   cut_under_way* cut_of(std::uint64_t number);
-  void on_noted(const order_noted& x);
   void on_marked(const recording_marked& x);
-  void on_mark(const mark_recording& x);
   void tell_if_marked();
-  void on_switch(const switch_noted& x) {
-    options_.file->add_switch(*x.what);
-    give_up_if_failed();
-  }
   void give_up_if_failed();
-  void on_end(const end_recording& x);
   void end(const recording_end& e);
   void end_with(const std::string& why) {
     options_.on_end(why);

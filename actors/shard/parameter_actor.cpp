@@ -60,7 +60,11 @@ caf::behavior parameter_actor::make_behavior() {
 
 caf::behavior parameter_actor::serving() {
   return caf::message_handler{
-      on([this](const push_gradient& x) { on_push(x); }),
+      on([this](const push_gradient& x) {
+        bool counts = false;
+        take([&] { counts = core_.push(x); });
+        if (counts && !failure_) teller_.tell_if_due(options_.time->now());
+      }),
       on([this](const join_shard& x) { on_join(x); }),
       on([this](const worker_left& x) { on_leave(x); }),
       on([this](const order_entry& x) { take([&] { core_.expect(x); }); }),
@@ -87,8 +91,11 @@ caf::behavior parameter_actor::serving() {
 caf::message_handler parameter_actor::questions() {
   return {
       on([this](const tell_trained& x) { return trained(x); }),
-      on([this](const predict_verdict& x) { return predict(x); }),
-      on([this](const give_up&) { quit_when_idle(); }),
+      on([this](const predict_verdict& x) {
+        return verdict_predicted{core_.index(), x.step, core_.will_discard(x.version_read, x.epoch)};
+      }),
+      // No actor waits for a GPU, so one whose device queue is at work ends later.
+      on([this](const give_up&) { readers_.when_idle([this] { self_->quit(); }); }),
       on([this](const report_shard&) { on_report_asked(); }),
       on([this](const trace_taken& x) { teller_.on_taken(x); }),
       on([this](const read_shard& x) { on_read(x, sender()); }),
@@ -123,12 +130,6 @@ void parameter_actor::on_leave(const worker_left& x) {
   take([&] {
     if (core_.leave(x.worker, x.incarnation)) devices_[x.worker.value] = nullptr;
   });
-}
-
-void parameter_actor::on_push(const push_gradient& x) {
-  bool counts = false;
-  take([&] { counts = core_.push(x); });
-  if (counts && !failure_) teller_.tell_if_due(options_.time->now());
 }
 
 void parameter_actor::answer(rank worker, shard_weights weights) {

@@ -194,10 +194,6 @@ private:
     const std::string part = fmt::format("shard {}", core_.index().value);
     if (collector) send(collector, checkpoint_failed{number, part, *failure_});
   }
-  /// No actor waits for a GPU, so one whose device queue is at work ends later.
-  void quit_when_idle() {
-    readers_.when_idle([this] { self_->quit(); });
-  }
 
   // What the core tells at once.
   void answer(rank worker, shard_weights weights) override;
@@ -212,7 +208,6 @@ private:
   void count_gap(std::uint64_t versions, instant arrived) override { gaps_.count(versions, arrived); }
   void end_gaps() override { gaps_.flush(); }
 
-  void on_push(const push_gradient& x);
   void on_join(const join_shard& x);
   void on_leave(const worker_left& x);
   void on_mark(bool is_begun, const caf::actor& collector) {
@@ -220,9 +215,6 @@ private:
     report_cut();
   }
   trained_reported trained(const tell_trained& x) const;
-  verdict_predicted predict(const predict_verdict& x) const {
-    return {core_.index(), x.step, core_.will_discard(x.version_read, x.epoch)};
-  }
   bool is_elsewhere(rank worker) const {
     return worker.value < options_.elsewhere.size() && options_.elsewhere[worker.value];
   }
