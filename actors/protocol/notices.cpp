@@ -18,13 +18,6 @@ progress_notices::progress_notices(caf::event_based_actor* self, caf::actor trac
   unreported_.worker = worker;
 }
 
-void progress_notices::count(std::size_t samples, std::optional<float> loss) {
-  ++unreported_.steps;
-  if (!loss) return;
-  unreported_.samples += samples;
-  loss_sum_ += static_cast<double>(*loss) * static_cast<double>(samples);
-}
-
 void progress_notices::notify_if_due(instant now, const worker_sums& so_far) {
   const bool is_first = !has_told_ && unreported_.samples > 0;
   if (!is_first && !pace_.due(now - last_, unreported_.steps)) return;
@@ -45,18 +38,6 @@ std::optional<worker_progress> progress_notices::take(instant now, const worker_
   worker_progress next;
   next.worker = unreported_.worker;
   return std::exchange(unreported_, next);
-}
-
-void trace_teller::on_taken(const trace_taken&) {
-  under_way_ = false;
-  answered_ = options_.time->now().count();
-  if (then_) tell_rest();
-}
-
-void trace_teller::end(std::function<void()> then) {
-  then_ = std::move(then);
-  if (!options_.track) return close();
-  if (!under_way_) tell_rest();
 }
 
 void trace_teller::close() {

@@ -106,7 +106,12 @@ public:
     told_ = before;
   }
   /// Counts one step of the worker, and its samples if their loss is known.
-  void count(std::size_t samples, std::optional<float> loss);
+  void count(std::size_t samples, std::optional<float> loss) {
+    ++unreported_.steps;
+    if (!loss) return;
+    unreported_.samples += samples;
+    loss_sum_ += static_cast<double>(*loss) * static_cast<double>(samples);
+  }
   /// A step ended at `now`, with these sums over the whole life of the worker.
   void notify_if_due(instant now, const worker_sums& so_far);
   /// The worker ends: tells the tracker what is new. The coordinator gets the whole report.
@@ -155,9 +160,17 @@ public:
     if (unreported() >= trace_piece::most_events || now - told_at_ >= pieces_apart) tell();
   }
   /// The coordinator has the last piece.
-  void on_taken(const trace_taken&);
+  void on_taken(const trace_taken&) {
+    under_way_ = false;
+    answered_ = options_.time->now().count();
+    if (then_) tell_rest();
+  }
   /// The actor ends. `then` is called when the last of what is left is under way, which may be at once.
-  void end(std::function<void()> then);
+  void end(std::function<void()> then) {
+    then_ = std::move(then);
+    if (!options_.track) return close();
+    if (!under_way_) tell_rest();
+  }
   /// Nobody answers any more, so an end waits for no answer.
   void give_up() {
     if (then_) close();

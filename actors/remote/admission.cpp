@@ -43,16 +43,6 @@ transit::transit(std::uint64_t weights, std::uint64_t largest, std::size_t shard
     : weights_(weights), most_arriving_(weights + gradients_beside), most_together_(2 * weights + all_beside),
       largest_(largest), shards_(shards) {}
 
-/// Weights that a worker gets when it joins leave without a gradient that could wait, so they may fill all
-/// room, and so may those of readers that have become slow. What leaves to fast readers has half of it
-/// nevertheless, until all but joins takes half as much again.
-bool transit::fits_fast() const {
-  std::uint64_t but_joins = arriving_;
-  for (const auto& [values, v] : leaves_) but_joins += v.joins ? 0 : v.bytes;
-  return but_joins + largest_ <= most_together_ + most_together_ / 2 &&
-         arriving_ + largest_ <= most_arriving_ && bytes_of(speed::fast) + largest_ <= most_together_ / 2;
-}
-
 /// What such readers have under way, or are about to.
 std::uint64_t transit::bytes_of(speed readers) const {
   const bool slow = readers == speed::slow;
@@ -62,21 +52,6 @@ std::uint64_t transit::bytes_of(speed readers) const {
   for (const auto& [values, v] : leaves_)
     if (goes_to_slow_alone(v) == slow) theirs += v.bytes;
   return theirs;
-}
-
-/// Answers to all workers by turns overtake one another once in a turn.
-bool transit::is_slow(rank worker) const {
-  const auto found = readers_.find(worker);
-  if (found == readers_.end()) return false;
-  const reader& r = found->second;
-  return r.is_slow || (r.under_way > 0 && departed_ - r.since > most_overtaking());
-}
-
-/// It calls with the lock held, so that nothing is called any more when when_room() has taken the call back.
-void transit::settle(calls&) {
-  if (!refused_ || !(fits() || fits_fast())) return;
-  refused_ = false;
-  if (call_) call_();
 }
 
 net::admission::units transit::arriving(rank from, std::uint64_t bytes) {
@@ -190,33 +165,6 @@ bool gradient_credit::gives_back(std::uint64_t session) {
   return true;
 }
 
-void gradient_credit::await(std::uint32_t shard, std::optional<rank> first, version_number version) {
-  const std::size_t place = place_of(shard);
-  if (place == shards_.size()) return;
-  change([&] { awaits_[place] = {true, first, version}; });
-}
-
-/// The place of the shard whose sum is behind those of the others.
-std::size_t gradient_credit::behind() const {
-  const auto found = std::ranges::min_element(awaits_, {}, [](const awaited& a) {
-    return std::pair(a.version.value, a.first.value_or(rank{}).value);
-  });
-  return static_cast<std::size_t>(found - awaits_.begin());
-}
-
-void gradient_credit::grant(member& m, std::size_t count, calls& after) {
-  if (count == 0) return;
-  m.granted += count;
-  granted_ += count;
-  after.emplace_back([give = m.give, count] { give(static_cast<std::uint32_t>(count)); });
-}
-
-void gradient_credit::give_all(calls& after) {
-  if (std::exchange(all_have_it_, true)) return;
-  const std::size_t each = shards_.size();
-  for (auto& [session, m] : members_) grant(m, each - std::min(each, m.granted + m.arriving), after);
-}
-
 /// Whom a shard awaits first has credit, whatever others have. True: its gradient is on its way.
 bool gradient_credit::serve_first(std::size_t place, calls& after) {
   const std::uint32_t first = awaits_[place].first->value;
@@ -227,15 +175,6 @@ bool gradient_credit::serve_first(std::size_t place, calls& after) {
     comes = comes || m.kept[place] > 0 || m.granted < shards_.size();
   }
   return comes;
-}
-
-/// A worker sends to all shards what it sends to one. So if the first that is awaited has begun, the others
-/// are behind it. If not, it may wait itself for what another shard answers, as one does that was lost
-/// between two of them and has come again.
-void gradient_credit::serve_firsts(std::size_t behind, calls& after) {
-  if (serve_first(behind, after)) return;
-  for (std::size_t place = 0; place < awaits_.size(); ++place)
-    if (awaits_[place].first != awaits_[behind].first) serve_first(place, after);
 }
 
 /// Gives credit to whoever may have some now.

@@ -88,8 +88,22 @@ private:
     const std::uint64_t theirs = bytes_of(speed::slow);
     return theirs == 0 || theirs + weights_ <= most_together_ / 2;
   }
-  bool fits_fast() const;
-  bool is_slow(rank worker) const;
+  /// Weights that a worker gets when it joins leave without a gradient that could wait, so they may fill all
+  /// room, and so may those of readers that have become slow. What leaves to fast readers has half of it
+  /// nevertheless, until all but joins takes half as much again.
+  bool fits_fast() const {
+    std::uint64_t but_joins = arriving_;
+    for (const auto& [values, v] : leaves_) but_joins += v.joins ? 0 : v.bytes;
+    return but_joins + largest_ <= most_together_ + most_together_ / 2 &&
+           arriving_ + largest_ <= most_arriving_ && bytes_of(speed::fast) + largest_ <= most_together_ / 2;
+  }
+  /// Answers to all workers by turns overtake one another once in a turn.
+  bool is_slow(rank worker) const {
+    const auto found = readers_.find(worker);
+    if (found == readers_.end()) return false;
+    const reader& r = found->second;
+    return r.is_slow || (r.under_way > 0 && departed_ - r.since > most_overtaking());
+  }
   bool goes_to_slow_alone(const version& v) const {
     return std::ranges::all_of(v.to, [this](const auto& reads) { return is_slow(reads.first); });
   }
@@ -101,7 +115,13 @@ private:
     return has_room;
   }
   void note_left(rank to, const void* values);
-  void settle(calls& after) override;
+  /// It calls with the lock held, so that nothing is called any more when when_room() has taken the call
+  /// back.
+  void settle(calls&) override {
+    if (!refused_ || !(fits() || fits_fast())) return;
+    refused_ = false;
+    if (call_) call_();
+  }
 
   const std::uint64_t weights_, most_arriving_, most_together_, largest_;
   const std::size_t shards_;
@@ -154,7 +174,11 @@ public:
   bool gives_back(std::uint64_t session);
 
   /// Whom a shard awaits first, and its version; nothing: gradients have no turns there.
-  void await(std::uint32_t shard, std::optional<rank> first, version_number version);
+  void await(std::uint32_t shard, std::optional<rank> first, version_number version) {
+    const std::size_t place = place_of(shard);
+    if (place == shards_.size()) return;
+    change([&] { awaits_[place] = {true, first, version}; });
+  }
 
   /// Whose gradient is to be added up before that of this session, if it has no credit for that reason.
   std::optional<rank> waits_behind(std::uint64_t session) const;
@@ -181,7 +205,13 @@ private:
     return std::ranges::all_of(awaits_, [](const awaited& a) { return !a.told || a.first; });
   }
   bool knows_turns() const { return has_turns() && std::ranges::all_of(awaits_, &awaited::told); }
-  std::size_t behind() const;
+  /// The place of the shard whose sum is behind those of the others.
+  std::size_t behind() const {
+    const auto found = std::ranges::min_element(awaits_, {}, [](const awaited& a) {
+      return std::pair(a.version.value, a.first.value_or(rank{}).value);
+    });
+    return static_cast<std::size_t>(found - awaits_.begin());
+  }
   std::size_t place_of(std::uint32_t shard) const {
     return static_cast<std::size_t>(std::ranges::find(shards_, shard) - shards_.begin());
   }
@@ -190,10 +220,26 @@ private:
     const auto found = members_.find(session);
     return found == members_.end() ? nullptr : &found->second;
   }
-  void grant(member& m, std::size_t count, calls& after);
+  void grant(member& m, std::size_t count, calls& after) {
+    if (count == 0) return;
+    m.granted += count;
+    granted_ += count;
+    after.emplace_back([give = m.give, count] { give(static_cast<std::uint32_t>(count)); });
+  }
   bool serve_first(std::size_t place, calls& after);
-  void serve_firsts(std::size_t behind, calls& after);
-  void give_all(calls& after);
+  /// A worker sends to all shards what it sends to one. So if the first that is awaited has begun, the others
+  /// are behind it. If not, it may wait itself for what another shard answers, as one does that was lost
+  /// between two of them and has come again.
+  void serve_firsts(std::size_t behind, calls& after) {
+    if (serve_first(behind, after)) return;
+    for (std::size_t place = 0; place < awaits_.size(); ++place)
+      if (awaits_[place].first != awaits_[behind].first) serve_first(place, after);
+  }
+  void give_all(calls& after) {
+    if (std::exchange(all_have_it_, true)) return;
+    const std::size_t each = shards_.size();
+    for (auto& [session, m] : members_) grant(m, each - std::min(each, m.granted + m.arriving), after);
+  }
   void settle(calls& after) override;
 
   const std::vector<std::uint32_t> shards_;

@@ -232,13 +232,6 @@ void channel::send_what_waits() {
   }
 }
 
-std::vector<wait_reason> channel::waits() const {
-  std::vector<wait_reason> all;
-  for (auto& wait : {own_wait(), peers_wait()})
-    if (wait) all.push_back(*wait);
-  return all;
-}
-
 /// False if there is no credit.
 bool channel::send(outgoing& message) {
   if (session_->now_is() != net::session::state::joined) return false;
@@ -405,21 +398,6 @@ std::optional<channel::held_out> channel::held_gradient(std::size_t gradients_a_
       peers_step_ < step_came_ || (peers_step_ == step_came_ && came_of_step_ >= gradients_a_step);
   if (!held_since_ || over_ || peers_step_ == 0 || all_came) return std::nullopt;
   return held_out{peers_step_, (network_.now() - *held_since_).count()};
-}
-
-/// Hears that messages which name no sender are read. The caller holds the mutex.
-caf::actor channel::stand_in_for_nobody(caf::actor_system& system) {
-  caf::actor& nobody = far_[actor_address{}];
-  if (!nobody) nobody = stand_in(system, {});
-  return nobody;
-}
-
-/// Messages that came before for the same actor go first.
-void channel::hand_out(const incoming& message) {
-  if (held_.contains(message.to)) hand_out_held();
-  if (!session_) return;
-  if (hand_to_actor(message) || (message.had_body && keeps_credit_of(message.kind))) return;
-  message.had_body ? session_->allow(0, 1) : session_->allow(1, 0);
 }
 
 /// True: it has its credit until it is read.

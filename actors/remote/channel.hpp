@@ -84,7 +84,12 @@ public:
     on_network([this](auto&, auto) { give_back_credit(); });
   }
   /// Both below.
-  std::vector<wait_reason> waits() const;
+  std::vector<wait_reason> waits() const {
+    std::vector<wait_reason> all;
+    for (auto& wait : {own_wait(), peers_wait()})
+      if (wait) all.push_back(*wait);
+    return all;
+  }
   /// That messages wait here for credit.
   std::optional<wait_reason> own_wait() const {
     const std::lock_guard lock(mutex_);
@@ -189,10 +194,21 @@ private:
   bool is_held(const incoming& message);
   void ask_for_held_messages();
   void hand_out_held();
-  void hand_out(const incoming& message);
+  /// Messages that came before for the same actor go first.
+  void hand_out(const incoming& message) {
+    if (held_.contains(message.to)) hand_out_held();
+    if (!session_) return;
+    if (hand_to_actor(message) || (message.had_body && keeps_credit_of(message.kind))) return;
+    message.had_body ? session_->allow(0, 1) : session_->allow(1, 0);
+  }
   bool hand_to_actor(const incoming& message);
   caf::actor stand_in(caf::actor_system& system, actor_address a);
-  caf::actor stand_in_for_nobody(caf::actor_system& system);
+  /// Hears that messages which name no sender are read. The caller holds the mutex.
+  caf::actor stand_in_for_nobody(caf::actor_system& system) {
+    caf::actor& nobody = far_[actor_address{}];
+    if (!nobody) nobody = stand_in(system, {});
+    return nobody;
+  }
 
   net::network& network_;
   net::endpoint* endpoint_ = nullptr;

@@ -31,12 +31,6 @@ void client_side::join(const std::string& address) {
   if (const auto failed = wait_until_in()) throw join_error(*failed);
 }
 
-std::optional<net::ending> client_side::wait_until_in() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return terms_ || ended_; });
-  return terms_ ? std::nullopt : ended_; // one that is in may have ended since
-}
-
 void client_side::close(const std::string& words) {
   {
     const std::lock_guard lock(connecting_); // or else a connection could begin behind the end
@@ -61,19 +55,6 @@ bool may_pass(refusal_code c) {
 bool is_of_the_connection(end_reason r) noexcept {
   return r == end_reason::silent || r == end_reason::lost || r == end_reason::superseded ||
          r == end_reason::late;
-}
-
-void rejoin_plan::is_in(const net::welcome& terms, net::instant now) {
-  terms_ = terms;
-  in_since_ = now;
-  takes_any_ = false;
-}
-
-bool rejoin_plan::is_cut_off(const net::ending& why, net::instant now) {
-  if (patience_.count() == 0 || !is_of_the_connection(why.reason)) return false;
-  if (now - in_since_ > longest_pause) pause_ = std::chrono::milliseconds{0};
-  until_ = now + patience_;
-  return true;
 }
 
 net::hello rejoin_plan::says() const {

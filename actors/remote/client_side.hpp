@@ -40,7 +40,11 @@ public:
     if (!closed_) network_->connect(*end_, address);
   }
   /// The other half. Returns how it ended if the server did not take this process in.
-  std::optional<net::ending> wait_until_in();
+  std::optional<net::ending> wait_until_in() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return terms_ || ended_; });
+    return terms_ ? std::nullopt : ended_; // one that is in may have ended since
+  }
   /// None before it is in.
   std::optional<net::welcome> terms() const {
     const std::lock_guard lock(mutex_);
@@ -106,9 +110,18 @@ public:
   explicit rejoin_plan(std::chrono::milliseconds patience) : patience_(patience) {}
 
   /// The server has taken it in, by these terms.
-  void is_in(const net::welcome& terms, net::instant now);
+  void is_in(const net::welcome& terms, net::instant now) {
+    terms_ = terms;
+    in_since_ = now;
+    takes_any_ = false;
+  }
   /// Its session has ended. Whether it shall try to come back.
-  bool is_cut_off(const net::ending& why, net::instant now);
+  bool is_cut_off(const net::ending& why, net::instant now) {
+    if (patience_.count() == 0 || !is_of_the_connection(why.reason)) return false;
+    if (now - in_since_ > longest_pause) pause_ = std::chrono::milliseconds{0};
+    until_ = now + patience_;
+    return true;
+  }
   /// How long to wait before the next try: nothing before the first, and longer each time, also when it was
   /// cut off again at once.
   std::chrono::milliseconds pause() const noexcept { return pause_; }

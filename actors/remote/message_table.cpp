@@ -33,12 +33,6 @@ std::string to_string(const actor_address& a) {
   return "an actor that this build does not know";
 }
 
-actor_address address_book::of(const caf::actor& handle) const {
-  for (const auto& [a, known] : handles_)
-    if (known == handle) return a;
-  return {};
-}
-
 void field_inspector::field(std::string_view name, caf::actor& x) {
   actor_address a = reads() ? actor_address{} : book_.of(x);
   archive_.group(name, [&] {

@@ -49,7 +49,11 @@ public:
     return found == handles_.end() ? caf::actor() : found->second;
   }
   /// nobody for an actor that has no address here.
-  actor_address of(const caf::actor& handle) const;
+  actor_address of(const caf::actor& handle) const {
+    for (const auto& [a, known] : handles_)
+      if (known == handle) return a;
+    return {};
+  }
 
   void clear() { handles_.clear(); }
 

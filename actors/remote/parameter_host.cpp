@@ -56,13 +56,6 @@ net::session_events& shard_acceptor::let_in(net::session& s, const std::string&)
   return *admitted_.emplace(terms.session, std::move(by)).first->second;
 }
 
-void shard_acceptor::turned_away(const net::refusal& why, const std::string& from) {
-  if (!options_.on_event) return;
-  if (const auto line =
-          refused_.refused(fmt::format("refused {}: {}", from, why.words()), options_.network->now()))
-    options_.on_event(*line);
-}
-
 void shard_acceptor::on_joined(const net::welcome& terms) {
   const std::shared_ptr<channel>& by = admitted_.at(terms.session);
   by->add({duty::coordinator}, options_.coordinator);
@@ -194,12 +187,6 @@ void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source block
     });
     watch(shards_[s], shard_lost{{s}});
   }
-}
-
-void shard_host::end() {
-  acceptor_.reset();
-  for (const auto& [s, shard] : shards_) send_anonymously(shard, give_up{});
-  self_->quit();
 }
 
 class parameter_host::implementation {

@@ -47,7 +47,12 @@ public:
 
 private:
   net::session_events& let_in(net::session& s, const std::string& from) override;
-  void turned_away(const net::refusal& why, const std::string& from) override;
+  void turned_away(const net::refusal& why, const std::string& from) override {
+    if (!options_.on_event) return;
+    if (const auto line =
+            refused_.refused(fmt::format("refused {}: {}", from, why.words()), options_.network->now()))
+      options_.on_event(*line);
+  }
   void on_joined(const net::welcome& terms);
   void on_ended(const net::welcome& terms, const net::ending& why);
 
@@ -105,7 +110,11 @@ private:
   void require_parameter_actor(const std::string& wanted) const;
   void spawn_shards(std::vector<shard_terms> terms, block_source blocks,
                     const shard_acceptor_options& acceptor);
-  void end();
+  void end() {
+    acceptor_.reset();
+    for (const auto& [s, shard] : shards_) messaging::send_anonymously(shard, give_up{});
+    self_->quit();
+  }
 
   shard_host_options options_;
   std::map<std::uint32_t, caf::actor> shards_; ///< of this process

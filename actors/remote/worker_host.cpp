@@ -184,13 +184,6 @@ worker_peers worker_host::meet(const exchange_terms& exchange) {
   return peers;
 }
 
-/// Makes the worker known to the server and to the parameter hosts from `known_by` on, before it speaks.
-caf::actor worker_host::add_worker(std::size_t known_by, const std::function<caf::actor()>& spawned) {
-  const actor_address me{duty::worker, told_->terms.worker.value};
-  if (known_by == shard_hosts_.size()) return options_.by->add(me, spawned);
-  return shard_hosts_[known_by]->way()->add(me, [&] { return add_worker(known_by + 1, spawned); });
-}
-
 std::unique_ptr<net::all_reduce> worker_host::join_sums() const {
   if (!options_.joins.join_sums)
     throw std::runtime_error(

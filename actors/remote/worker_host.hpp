@@ -51,7 +51,12 @@ private:
   std::unique_ptr<net::all_reduce> join_sums() const;
   exchange_terms terms_of_exchange() const;
   worker_peers meet(const exchange_terms& exchange);
-  caf::actor add_worker(std::size_t known_by, const std::function<caf::actor()>& spawned);
+  /// Makes the worker known to the server and to the parameter hosts from `known_by` on, before it speaks.
+  caf::actor add_worker(std::size_t known_by, const std::function<caf::actor()>& spawned) {
+    const actor_address me{duty::worker, told_->terms.worker.value};
+    if (known_by == shard_hosts_.size()) return options_.by->add(me, spawned);
+    return shard_hosts_[known_by]->way()->add(me, [&] { return add_worker(known_by + 1, spawned); });
+  }
 
   worker_host_options options_;
   std::optional<given_terms> told_;

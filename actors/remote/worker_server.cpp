@@ -133,24 +133,10 @@ void worker_server::bound_gradients(net::server_options& terms) {
   bounds_.apply(terms);
 }
 
-std::function<void(std::uint32_t, std::optional<rank>, version_number)> worker_server::awaits() const {
-  if (!bounds_.credit) return {};
-  return [credit = bounds_.credit](std::uint32_t shard, std::optional<rank> first, version_number version) {
-    credit->await(shard, first, version);
-  };
-}
-
 worker_server::~worker_server() {
   end("the server has ended");
   const std::lock_guard lock(server_ref_->mutex);
   server_ref_->server = nullptr;
-}
-
-/// How many of a role have joined. The caller holds the mutex.
-std::uint32_t worker_server::here(net::role part) const {
-  return static_cast<std::uint32_t>(std::ranges::count_if(admitted_, [part](const auto& entry) {
-    return entry.second.joined && entry.second.terms.you.part == part;
-  }));
 }
 
 std::vector<std::string> worker_server::devices(std::uint32_t workers) const {
@@ -230,13 +216,6 @@ std::vector<wait_reason> worker_server::waits() const {
   return all;
 }
 
-bool worker_server::wait_for(std::chrono::milliseconds span) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, span, [this] {
-    return here(net::role::worker) >= plan_.workers() && here(net::role::shard) >= options_.shard_hosts;
-  });
-}
-
 net::session_events& worker_server::let_in(net::session& s, const std::string& from) {
   const net::welcome terms = s.terms();
   auto by = std::make_shared<channel>(
@@ -313,14 +292,6 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
       lost ? "lost " + why.words : fmt::format("{} has left: {}", to_string(who), why.words);
   if (is != run_member::state::done) tell_observer(words); // that the run ends is no news of its members
   lost ? tell_trouble(words) : tell(words);
-}
-
-/// In a run, incarnations are counted from the one that it begins with. The caller holds the mutex.
-incarnation_number worker_server::incarnation_of(const net::welcome& terms) const {
-  if (!running_) return {};
-  const auto found = running_->first_incarnation.find(terms.you.number);
-  const std::uint32_t first = found == running_->first_incarnation.end() ? 1 : found->second;
-  return {std::max(terms.incarnation, first) - first};
 }
 
 /// Workers that had joined may have gone again before the run has begun. Nobody would wait for less.

@@ -233,7 +233,12 @@ public:
   /// Where the shards of this process lie, so that workers read their weights there; null: no matter where.
   block_source blocks() const { return net::blocks_of(heap_); }
   /// To be told whom each shard of this process awaits first; empty: it makes no difference.
-  std::function<void(std::uint32_t shard, std::optional<rank> first, version_number version)> awaits() const;
+  std::function<void(std::uint32_t shard, std::optional<rank> first, version_number version)> awaits() const {
+    if (!bounds_.credit) return {};
+    return [credit = bounds_.credit](std::uint32_t shard, std::optional<rank> first, version_number version) {
+      credit->await(shard, first, version);
+    };
+  }
   /// Whether workers may wait for their turns in a sum, here or at a parameter host.
   bool shares_credit() const { return bounds_.credit || (!holds_shards() && !plan_.options.parameter_actor); }
   std::uint32_t joined() const {
@@ -255,7 +260,12 @@ public:
   /// What the sessions wait for: messages for credit, and what others say that they wait for.
   std::vector<wait_reason> waits() const;
   /// Waits until all workers and parameter hosts have joined, but at most for `span`; true if they have.
-  bool wait_for(std::chrono::milliseconds span);
+  bool wait_for(std::chrono::milliseconds span) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, span, [this] {
+      return here(net::role::worker) >= plan_.workers() && here(net::role::shard) >= options_.shard_hosts;
+    });
+  }
 
   /// Tells each parameter host which shards it holds, by turns, and returns a handle for each shard. To be
   /// called once, if the options name parameter hosts, when wait_for() has returned true.
@@ -325,14 +335,25 @@ private:
     worker_server* server;
   };
 
-  std::uint32_t here(net::role part) const;
+  /// How many of a role have joined. The caller holds the mutex.
+  std::uint32_t here(net::role part) const {
+    return static_cast<std::uint32_t>(std::ranges::count_if(admitted_, [part](const auto& entry) {
+      return entry.second.joined && entry.second.terms.you.part == part;
+    }));
+  }
   bool shards_here() const;
   std::vector<placed> deal_shards(std::vector<caf::actor>& shards);
   void greet_shards(const placed& host, std::string terms);
   void note_ready(std::uint64_t session, const std::string& address);
   void greet_worker(admitted_peer& g, bool late);
   std::string unlike_recorded(const admitted_peer& g) const;
-  incarnation_number incarnation_of(const net::welcome& terms) const;
+  /// In a run, incarnations are counted from the one that it begins with. The caller holds the mutex.
+  incarnation_number incarnation_of(const net::welcome& terms) const {
+    if (!running_) return {};
+    const auto found = running_->first_incarnation.find(terms.you.number);
+    const std::uint32_t first = found == running_->first_incarnation.end() ? 1 : found->second;
+    return {std::max(terms.incarnation, first) - first};
+  }
   void tell_missing(const caf::actor& coordinator) const;
   void tell(const std::string& words) const {
     if (options_.on_event) options_.on_event(words);

@@ -51,13 +51,6 @@ void book_keeper::on_reported(const shard_report& x, const switches& done) {
   tell_if_all_answered(done);
 }
 
-/// A question that is under way serves this request as well.
-void book_keeper::ask(teller_of_books& whom) {
-  if (!whom.who) return;
-  whom.request = request_;
-  if (!std::exchange(whom.asked, true)) send(whom.who, copy_books{});
-}
-
 void book_keeper::gather(std::uint64_t request, const switches& done) {
   if (!tell_) return;
   request_ = std::max(request_, request); // threads may overtake each other on their way here

@@ -56,7 +56,12 @@ private:
     std::optional<instant> told_at{};
   };
 
-  void ask(teller_of_books& whom);
+  /// A question that is under way serves this request as well.
+  void ask(teller_of_books& whom) {
+    if (!whom.who) return;
+    whom.request = request_;
+    if (!std::exchange(whom.asked, true)) send(whom.who, copy_books{});
+  }
   static void note_answer(teller_of_books& from) {
     from.asked = false;
     from.answered = from.request;

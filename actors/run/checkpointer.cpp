@@ -22,19 +22,6 @@ checkpointer::checkpointer(caf::event_based_actor* self, checkpointer_options op
     workers_[r].was_lost = options_.card.lost[r];
 }
 
-void checkpointer::begin() {
-  if (!active()) return;
-  begun_ = time_->now();
-  send(feeder_, watch_checkpoints{options_.every_batches, options_.every});
-}
-
-void checkpointer::on_joined(rank joined, const caf::actor& device) {
-  worker& w = workers_[joined.value];
-  w.device = device;
-  w.gone = false;
-  if (collecting_) ask(w);
-}
-
 void checkpointer::on_gone(const worker_report& report, bool lost, std::shared_ptr<saved_fields> in_block) {
   worker& w = workers_[report.worker.value];
   w.gone = true;
@@ -53,20 +40,6 @@ void checkpointer::on_gone(const worker_report& report, bool lost, std::shared_p
   take_part_of(report.worker.value);
   let_go_on_if_copied();
   write_if_whole();
-}
-
-/// Whether the present policy lets workers write into the block.
-bool checkpointer::in_block() const {
-  if (!options_.block) return false;
-  const policy_spec present(schedule_().policy, static_cast<std::uint32_t>(workers_.size()));
-  return !present.traits().needs_shards;
-}
-
-void checkpointer::ask(const worker& w) const {
-  if (holding_)
-    send(w.device, hold_for_checkpoint{number_});
-  else
-    send(w.device, take_checkpoint{number_});
 }
 
 /// A run that has ended takes no other than that of its end, which take_last() begins.
@@ -112,14 +85,6 @@ void checkpointer::on_part(const checkpoint_part& x) {
   if (!parts_.emplace(x.name, x.fields).second) return;
   steps_ += x.steps;
   if (const auto r = worker_of_part(x.name)) workers_[*r].told = x.steps;
-  let_go_on_if_copied();
-  write_if_whole();
-}
-
-/// No other one begins before all actors are through with this one.
-void checkpointer::on_failed(const checkpoint_failed& x) {
-  if (!collecting_ || x.number != number_ || !parts_.emplace(x.name, nullptr).second) return;
-  failure_ = x.why;
   let_go_on_if_copied();
   write_if_whole();
 }
@@ -188,12 +153,6 @@ void checkpointer::on_written(const checkpoint_written& x) {
   if (!x.failure.empty()) end_steps_.reset();
   write_if_whole();
   if (when_done_) take_last(std::exchange(when_done_, nullptr));
-}
-
-void checkpointer::note_whole() {
-  if (!options_.traced) return;
-  timeline_.back().collected = time_->now();
-  timeline_.back().steps = steps_;
 }
 
 void checkpointer::note_end(const checkpoint_written& x) {
@@ -333,13 +292,6 @@ void checkpointer::begin_end(run_phase now) {
     if (!w.gone) send(w.device, mark_at_end{end_});
 }
 
-/// Whether nothing was trained behind the checkpoint of the end.
-bool checkpointer::end_is_kept() const {
-  std::uint64_t trained = options_.card.steps;
-  for (const worker& w : workers_) trained += w.last.steps;
-  return end_steps_ == trained && std::ranges::none_of(workers_, &worker::lost);
-}
-
 void checkpointer::take_last(std::function<void()> done) {
   when_done_ = std::move(done);
   if (!active() || given_up_ || last_begun_) return std::exchange(when_done_, nullptr)();
@@ -348,13 +300,6 @@ void checkpointer::take_last(std::function<void()> done) {
   last_begun_ = true;
   collect();
   ask_shards_and_feeder();
-}
-
-caf::behavior checkpoint_writer::make_behavior() {
-  return {
-      on([this](const write_checkpoint& x) { return write(x); }),
-      on([this](const give_up&) { self_->quit(); }),
-  };
 }
 
 checkpoint_written checkpoint_writer::write(const write_checkpoint& x) {

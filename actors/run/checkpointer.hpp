@@ -46,10 +46,19 @@ public:
                std::uint32_t slots, std::vector<caf::actor> shards, caf::actor feeder,
                std::shared_ptr<const time_source> time, schedule_now schedule);
 
-  void begin();
+  void begin() {
+    if (!active()) return;
+    begun_ = time_->now();
+    send(feeder_, watch_checkpoints{options_.every_batches, options_.every});
+  }
   bool active() const noexcept { return options_.writer != nullptr; } ///< the run takes checkpoints
 
-  void on_joined(rank worker, const caf::actor& device);
+  void on_joined(rank joined, const caf::actor& device) {
+    worker& w = workers_[joined.value];
+    w.device = device;
+    w.gone = false;
+    if (collecting_) ask(w);
+  }
   /// A worker has ended or died. Its last report is its part, unless it is lost. `in_block`: what is to be
   /// kept of a worker of hogwild that has finished; or null.
   void on_gone(const worker_report& report, bool lost, std::shared_ptr<saved_fields> in_block = nullptr);
@@ -58,8 +67,13 @@ public:
   /// They have told it.
   void on_counted(const worker_report& known);
   void on_part(const checkpoint_part& x);
-  /// One will not come. The checkpoint has failed when all others are here.
-  void on_failed(const checkpoint_failed& x);
+  /// One will not come. The checkpoint has failed when all others are here, and no other one begins before.
+  void on_failed(const checkpoint_failed& x) {
+    if (!collecting_ || x.number != number_ || !parts_.emplace(x.name, nullptr).second) return;
+    failure_ = x.why;
+    let_go_on_if_copied();
+    write_if_whole();
+  }
   void on_written(const checkpoint_written& x);
   /// A worker is about to end, and waits until it is told to mark.
   void on_end_of(rank ending) {
@@ -137,9 +151,24 @@ private:
     for (const rank r : std::exchange(at_end_, {}))
       if (worker& w = workers_[r.value]; std::exchange(w.at_end, false)) send(w.device, mark_at_end{number});
   }
-  bool end_is_kept() const;
-  bool in_block() const;
-  void ask(const worker& w) const;
+  /// Whether nothing was trained behind the checkpoint of the end.
+  bool end_is_kept() const {
+    std::uint64_t trained = options_.card.steps;
+    for (const worker& w : workers_) trained += w.last.steps;
+    return end_steps_ == trained && std::ranges::none_of(workers_, &worker::lost);
+  }
+  /// Whether the present policy lets workers write into the block.
+  bool in_block() const {
+    if (!options_.block) return false;
+    const policy_spec present(schedule_().policy, static_cast<std::uint32_t>(workers_.size()));
+    return !present.traits().needs_shards;
+  }
+  void ask(const worker& w) const {
+    if (holding_)
+      send(w.device, hold_for_checkpoint{number_});
+    else
+      send(w.device, take_checkpoint{number_});
+  }
   void collect();
   void ask_shards_and_feeder() {
     for (const caf::actor& shard : shards_) send(shard, take_checkpoint{number_});
@@ -172,7 +201,11 @@ private:
   void note_begin() {
     if (options_.traced) timeline_.push_back({number_, asked_});
   }
-  void note_whole();
+  void note_whole() {
+    if (!options_.traced) return;
+    timeline_.back().collected = time_->now();
+    timeline_.back().steps = steps_;
+  }
   void note_end(const checkpoint_written& x);
   void note_given_up() {
     if (options_.traced && collecting_) timeline_.back().collected = timeline_.back().ended = time_->now();
@@ -226,7 +259,12 @@ public:
 
   checkpoint_writer(caf::event_based_actor* self, checkpoint_writer_options options)
       : actor_part(self), options_(std::move(options)) {}
-  caf::behavior make_behavior();
+  caf::behavior make_behavior() {
+    return {
+        on([this](const write_checkpoint& x) { return write(x); }),
+        on([this](const give_up&) { self_->quit(); }),
+    };
+  }
 
 private:
   checkpoint_written write(const write_checkpoint& x);

@@ -155,13 +155,6 @@ void coordinator::go_on_with_checkpoints() {
   collect_if_all_accounted(); // nobody ends whose end would call it, if the run waits for a worker
 }
 
-/// In a replay, a switch also waits for those who had joined before it.
-void coordinator::hold_switches() {
-  switcher_.hold_back(checkpointer_.is_collecting()               ? "a checkpoint"
-                      : to_come_.any_due(switcher_.epoch().value) ? "a worker that had come before it"
-                                                                  : "");
-}
-
 /// If the run can go on from here, it takes a checkpoint before it ends, as one that is stopped does. The
 /// others train until that is collected.
 void coordinator::on_failed(const worker_failed& x) {
@@ -575,13 +568,6 @@ std::optional<wait_reason> coordinator::wait_for_the_end() const {
                      (options_.time->now() - collects_since_).count()};
 }
 
-/// The first reason counts. Steps that have begun are finished, and their gradients are taken.
-void coordinator::end_as(ending how, std::string why) {
-  outcome_.how = how;
-  outcome_.why = std::move(why);
-  if (how != ending::stopped && options_.on_failure) options_.on_failure(outcome_.why);
-}
-
 void coordinator::stop(ending how, std::string why) {
   if (completes()) end_as(how, std::move(why));
   checkpointer_.give_up_end();
@@ -625,14 +611,6 @@ bool coordinator::joins_lost(const shard_lost& x) {
   return true;
 }
 
-/// Workers that wait for weights that will not come are told so; they report and end.
-void coordinator::abandon(const std::string& why) {
-  if (collecting_) return;
-  stop(ending::failed, why);
-  send_home();
-  collect_if_all_accounted(); // if it waits for a worker
-}
-
 /// A replay that ends early calls it as well, since workers could wait for ever for turns that are missing.
 void coordinator::send_home() {
   abandoned_ = true;
@@ -657,22 +635,6 @@ void coordinator::collect_if_all_accounted() {
   switcher_.stop(); // no worker is left, and shards that have reported switch no more
   if (!completes() && !keeps_end_of_failed()) return ask_for_books();
   checkpointer_.take_last([this] { ask_for_books(); });
-}
-
-/// Asks the first shard first. When it has answered, the other shards know everything that it judged.
-void coordinator::ask_for_books() {
-  const bool all = options_.shards.empty() || reported_[0];
-  for (std::size_t i = 0; i < (all ? reported_.size() : 1); ++i)
-    if (!reported_[i]) ask_for_books_of(options_.shards[i]);
-  end_if_all_reported();
-}
-
-/// A batch that no worker is left to fill is closed first, unless it has a sum with the gradient of a lost
-/// worker, which is never whole.
-void coordinator::ask_for_books_of(const caf::actor& shard) {
-  for (std::uint32_t r = 0; r < slots_.used(); ++r)
-    if (!options_.needs_all || !outcome_.lost[r]) send(shard, worker_left{{r}, slots_.incarnation_of({r})});
-  send(shard, report_shard{});
 }
 
 void coordinator::on_report(const shard_report& x) {

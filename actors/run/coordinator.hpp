@@ -120,7 +120,13 @@ private:
   }
   void on_shard_lost(const shard_lost& x);
   bool joins_lost(const shard_lost& x);
-  void abandon(const std::string& why);
+  /// Workers that wait for weights that will not come are told so; they report and end.
+  void abandon(const std::string& why) {
+    if (collecting_) return;
+    stop(ending::failed, why);
+    send_home();
+    collect_if_all_accounted(); // if it waits for a worker
+  }
   void send_home();
   void on_switched(const policy_switched& x);
   void on_report(const shard_report& x);
@@ -129,18 +135,40 @@ private:
   caf::message_handler checkpoints();
   caf::message_handler books();
   void go_on_with_checkpoints();
-  void hold_switches();
+  /// In a replay, a switch also waits for those who had joined before it.
+  void hold_switches() {
+    switcher_.hold_back(checkpointer_.is_collecting()               ? "a checkpoint"
+                        : to_come_.any_due(switcher_.epoch().value) ? "a worker that had come before it"
+                                                                    : "");
+  }
   void on_failed(const worker_failed& x);
   /// Whether a checkpoint that is due because of a failure is still to be written.
   bool keeps_end_of_failed() const {
     return kept_before_failure_ &&
            (checkpointer_.last() == *kept_before_failure_ || checkpointer_.is_collecting());
   }
-  void end_as(ending how, std::string why);
+  /// The first reason counts. Steps that have begun are finished, and their gradients are taken.
+  void end_as(ending how, std::string why) {
+    outcome_.how = how;
+    outcome_.why = std::move(why);
+    if (how != ending::stopped && options_.on_failure) options_.on_failure(outcome_.why);
+  }
   void stop(ending how, std::string why);
   void collect_if_all_accounted();
-  void ask_for_books();
-  void ask_for_books_of(const caf::actor& shard);
+  /// Asks the first shard first. When it has answered, the other shards know everything that it judged.
+  void ask_for_books() {
+    const bool all = options_.shards.empty() || reported_[0];
+    for (std::size_t i = 0; i < (all ? reported_.size() : 1); ++i)
+      if (!reported_[i]) ask_for_books_of(options_.shards[i]);
+    end_if_all_reported();
+  }
+  /// A batch that no worker is left to fill is closed first, unless it has a sum with the gradient of a lost
+  /// worker, which is never whole.
+  void ask_for_books_of(const caf::actor& shard) {
+    for (std::uint32_t r = 0; r < slots_.used(); ++r)
+      if (!options_.needs_all || !outcome_.lost[r]) send(shard, worker_left{{r}, slots_.incarnation_of({r})});
+    send(shard, report_shard{});
+  }
   void end_if_all_reported();
 
   coordinator_options options_;

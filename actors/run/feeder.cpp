@@ -112,13 +112,6 @@ caf::message_handler feeder::checkpoints() {
   };
 }
 
-void feeder::report_cut() {
-  auto part = cut_.finished(dealer_, replayed_ ? replayed_->switches_passed() : 0);
-  if (!part) return;
-  log_.mark(part->number, feeder_of_recording);
-  send(cut_.collector(), std::move(*part));
-}
-
 void feeder::tell_if_checkpoint_due() {
   if (!who_takes_them_) return;
   const instant now = due_.every > 0 ? options_.time->now() : instant{0};
@@ -138,12 +131,6 @@ void feeder::on_next(const next_batch& x, asking who) {
   if (known == feeder_cut::asker::stranger) return send(who.device, data_exhausted{});
   if (known == feeder_cut::asker::newcomer) begin_incarnation(x);
   deal_or_hold(x.worker, std::move(who));
-}
-
-void feeder::begin_incarnation(const next_batch& x) {
-  dealer_.join(x.worker.value);
-  if (replayed_) replayed_->begin(x.worker, x.incarnation);
-  note({x.worker, x.incarnation.value, recorded_deal::kind::begun});
 }
 
 void feeder::deal_or_hold(rank worker, asking who) {
@@ -185,12 +172,6 @@ void feeder::send_batch(const deal& dealt, const asking& to) {
   send(to.device, dealt_batch{filled});
 }
 
-std::optional<deal> feeder::deal_to(rank worker) {
-  if (!replayed_) return dealer_.next(worker.value);
-  const std::optional<std::uint64_t> number = replayed_->next(worker);
-  return number ? dealer_.batch(*number) : std::nullopt;
-}
-
 void feeder::end_share_of(rank worker) {
   dealer_.leave(worker.value);
   hungry_.erase(worker);
@@ -207,13 +188,6 @@ std::size_t feeder::take_untrained(const deal_again& x) {
   dealer_.take_back(numbers);
   for (const std::uint64_t number : numbers) note({x.worker, number, recorded_deal::kind::returned});
   return numbers.size();
-}
-
-void feeder::hold_if_reached() {
-  if (options_.hold_at.empty() || dealt_ < options_.hold_at.front()) return;
-  holding_ = options_.hold_at.front();
-  options_.hold_at.pop_front();
-  if (who_watches_) send(who_watches_, step_reached{*holding_});
 }
 
 void feeder::go_on(const go_on_dealing& x) {
@@ -247,14 +221,6 @@ feeder_cut::asker feeder_cut::hear(rank worker, incarnation_number incarnation) 
   return asker::newcomer;
 }
 
-/// What an earlier incarnation was dealt, it has trained, or it was taken back.
-void feeder_cut::begin_incarnation(of_worker& w, incarnation_number incarnation) {
-  w.before += w.now.dealt;
-  w.now = {};
-  w.incarnation = incarnation;
-  w.gone = w.lost = w.empty = false;
-}
-
 void feeder_cut::deal(rank worker, std::uint64_t number, bool own) {
   of_worker& w = workers_[worker.value];
   w.now.own = own;
@@ -263,12 +229,6 @@ void feeder_cut::deal(rank worker, std::uint64_t number, bool own) {
   if (last.size() == under_way_) last.erase(last.begin());
   last.push_back(number);
   if (w.mark) w.again.push_back(number);
-}
-
-void feeder_cut::begin(std::uint64_t number, const caf::actor& collector) {
-  if (number <= last_) return; // finished before
-  number_ = number;
-  collector_ = collector;
 }
 
 void feeder_cut::mark(const worker_marked& x) {
@@ -289,13 +249,6 @@ bool feeder_cut::leave(rank worker, incarnation_number incarnation) {
   if (incarnation > w.incarnation || w.empty)
     begin_incarnation(w, incarnation); // it has not asked for a batch
   w.gone = true;
-  return true;
-}
-
-bool feeder_cut::lose(rank worker, incarnation_number incarnation) {
-  if (!leave(worker, incarnation)) return false;
-  workers_[worker.value].lost = true;
-  lost_.push_back({worker, incarnation, std::exchange(workers_[worker.value].now, {})});
   return true;
 }
 

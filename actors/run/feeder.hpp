@@ -41,12 +41,21 @@ public:
   void deal(rank worker, std::uint64_t number, bool own);
   void mark(const worker_marked& x);
   /// The coordinator wants a part although no worker is left.
-  void begin(std::uint64_t number, const caf::actor& collector);
+  void begin(std::uint64_t number, const caf::actor& collector) {
+    if (number <= last_) return; // finished before
+    number_ = number;
+    collector_ = collector;
+  }
   /// No marker of this worker will come. False: of this incarnation none would have come.
   bool leave(rank worker, incarnation_number incarnation);
   /// No marker of this worker will come, and nobody knows yet which of its batches are trained. Returns false
   /// where leave() does.
-  bool lose(rank worker, incarnation_number incarnation);
+  bool lose(rank worker, incarnation_number incarnation) {
+    if (!leave(worker, incarnation)) return false;
+    workers_[worker.value].lost = true;
+    lost_.push_back({worker, incarnation, std::exchange(workers_[worker.value].now, {})});
+    return true;
+  }
   /// What became of the batches of this incarnation, if it is lost; of another one it knows nothing. Asked
   /// for before untrained().
   share_ended account_of(const deal_again& x) const;
@@ -82,7 +91,13 @@ private:
     share what;
   };
 
-  static void begin_incarnation(of_worker& w, incarnation_number incarnation);
+  /// What an earlier incarnation was dealt, it has trained, or it was taken back.
+  static void begin_incarnation(of_worker& w, incarnation_number incarnation) {
+    w.before += w.now.dealt;
+    w.now = {};
+    w.incarnation = incarnation;
+    w.gone = w.lost = w.empty = false;
+  }
   /// How many of the batches dealt last are not among the first `trained`.
   static std::ptrdiff_t untrained_of(const share& s, std::uint64_t trained) {
     return static_cast<std::ptrdiff_t>(
@@ -146,17 +161,30 @@ private:
   void on_next(const next_batch& x, asking who);
   void deal_or_hold(rank worker, asking who);
   void send_batch(const deal& dealt, const asking& to);
-  void begin_incarnation(const next_batch& x);
+  void begin_incarnation(const next_batch& x) {
+    dealer_.join(x.worker.value);
+    if (replayed_) replayed_->begin(x.worker, x.incarnation);
+    note({x.worker, x.incarnation.value, recorded_deal::kind::begun});
+  }
   void note(const recorded_deal& what) {
     log_.note(what, options_.recorder ? options_.time->now() : instant{0});
   }
-  std::optional<deal> deal_to(rank worker);
+  std::optional<deal> deal_to(rank worker) {
+    if (!replayed_) return dealer_.next(worker.value);
+    const std::optional<std::uint64_t> number = replayed_->next(worker);
+    return number ? dealer_.batch(*number) : std::nullopt;
+  }
   void end_share_of(rank worker);
   std::size_t take_untrained(const deal_again& x);
   void feed_hungry() {
     for (auto& [worker, who] : std::exchange(hungry_, {})) deal_or_hold(worker, std::move(who));
   }
-  void hold_if_reached();
+  void hold_if_reached() {
+    if (options_.hold_at.empty() || dealt_ < options_.hold_at.front()) return;
+    holding_ = options_.hold_at.front();
+    options_.hold_at.pop_front();
+    if (who_watches_) send(who_watches_, step_reached{*holding_});
+  }
   /// Tells nothing before an actor watches.
   void tell_if_all_at_switch() {
     if (!replayed_ || !who_watches_) return;
@@ -173,7 +201,12 @@ private:
   }
   void resume(const feeder_position& from);
   caf::message_handler checkpoints();
-  void report_cut();
+  void report_cut() {
+    auto part = cut_.finished(dealer_, replayed_ ? replayed_->switches_passed() : 0);
+    if (!part) return;
+    log_.mark(part->number, feeder_of_recording);
+    send(cut_.collector(), std::move(*part));
+  }
   void tell_if_checkpoint_due();
 
   feeder_options options_;

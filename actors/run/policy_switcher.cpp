@@ -17,18 +17,6 @@ policy_switcher::policy_switcher(caf::event_based_actor* self, std::vector<sched
   for (const recorded_switch& s : replayed_) planned_.push_back({planned_.size() + 1, {s.policy, slots}});
 }
 
-void policy_switcher::request(const request_switch& x) {
-  if (stopped_) return;
-  waiting_.push_back({{x.policy, static_cast<std::uint32_t>(workers_.size())}, x.why, 0, time_->now()});
-  begin_next();
-}
-
-void policy_switcher::stop() {
-  waiting_.clear();
-  planned_.clear();
-  stopped_ = true;
-}
-
 kept_schedule policy_switcher::schedule() const {
   kept_schedule now{policy_, {}, {}, done_};
   for (const asked_switch& s : waiting_)
@@ -93,14 +81,6 @@ void policy_switcher::on_gone(rank gone, std::uint64_t batches) {
   begin_next();
 }
 
-/// The shards tell of a worker that was lost before the switch before they tell that they have switched.
-void policy_switcher::on_counted(rank lost, std::uint64_t batches) {
-  worker& w = workers_[lost.value];
-  const std::uint64_t more = batches - std::min(batches, w.batches);
-  w.batches += more;
-  if (all_paused_ && !w.paused) trained_ += more;
-}
-
 void policy_switcher::on_paused(const worker_paused& x) {
   if (!current_ || x.epoch != epoch_ || x.worker.value >= workers_.size()) return;
   worker& w = workers_[x.worker.value];
@@ -130,13 +110,6 @@ void policy_switcher::switch_if_all_paused() {
   end_if_all_switched();
 }
 
-/// All have gone before they were paused. The switch begins anew with who comes next.
-void policy_switcher::take_back() {
-  waiting_.push_front(std::move(*current_));
-  current_.reset();
-  --epoch_.value;
-}
-
 void policy_switcher::note_switch() {
   if (!recorder_) return;
   recorded_switch noted{current_->policy.text(), current_->why, {}, {}};
@@ -145,19 +118,6 @@ void policy_switcher::note_switch() {
     noted.present.push_back(w.gone ? 0 : 1);
   }
   send(recorder_, switch_noted{std::make_shared<recorded_switch>(std::move(noted))});
-}
-
-void policy_switcher::on_switched(const policy_switched& x) {
-  if (!current_ || x.epoch != epoch_ || x.shard.value >= switched_.size()) return;
-  switched_[x.shard.value] = true;
-  end_if_all_switched();
-}
-
-void policy_switcher::on_shard_lost(shard_index shard) {
-  lost_[shard.value] = true;
-  if (!current_) return;
-  switched_[shard.value] = true;
-  end_if_all_switched();
 }
 
 void policy_switcher::end_if_all_switched() {

@@ -38,16 +38,35 @@ public:
     if (!planned_.empty()) send(feeder_, watch_holds{});
   }
 
-  void request(const request_switch& x);
+  void request(const request_switch& x) {
+    if (stopped_) return;
+    waiting_.push_back({{x.policy, static_cast<std::uint32_t>(workers_.size())}, x.why, 0, time_->now()});
+    begin_next();
+  }
   void on_joined(rank worker, const caf::actor& device, incarnation_number incarnation);
   /// A worker has finished, failed or died; it trained at least `batches`.
   void on_gone(rank worker, std::uint64_t batches);
-  /// It has become known what a lost worker had trained.
-  void on_counted(rank worker, std::uint64_t batches);
+  /// It has become known what a lost worker had trained. The shards tell of one that was lost before the
+  /// switch before they tell that they have switched.
+  void on_counted(rank lost, std::uint64_t batches) {
+    worker& w = workers_[lost.value];
+    const std::uint64_t more = batches - std::min(batches, w.batches);
+    w.batches += more;
+    if (all_paused_ && !w.paused) trained_ += more;
+  }
   void on_step(const step_reached& x);
   void on_paused(const worker_paused& x);
-  void on_switched(const policy_switched& x);
-  void on_shard_lost(shard_index shard);
+  void on_switched(const policy_switched& x) {
+    if (!current_ || x.epoch != epoch_ || x.shard.value >= switched_.size()) return;
+    switched_[x.shard.value] = true;
+    end_if_all_switched();
+  }
+  void on_shard_lost(shard_index shard) {
+    lost_[shard.value] = true;
+    if (!current_) return;
+    switched_[shard.value] = true;
+    end_if_all_switched();
+  }
 
   /// The present policy; during a switch, the old one.
   const std::string& policy() const noexcept { return policy_; }
@@ -69,7 +88,11 @@ public:
   }
 
   /// Begins no further switch.
-  void stop();
+  void stop() {
+    waiting_.clear();
+    planned_.clear();
+    stopped_ = true;
+  }
   /// Begins no switch until it is called without anybody. `whom` says for whom a switch waits.
   void hold_back(std::string whom) {
     held_back_for_ = std::move(whom);
@@ -110,7 +133,12 @@ private:
   /// Why the next switch does not begin yet, in words; empty if it may.
   std::string what_holds_back() const { return all_gone() ? "a worker" : held_back_for_; }
   void note_switch();
-  void take_back();
+  /// All have gone before they were paused. The switch begins anew with who comes next.
+  void take_back() {
+    waiting_.push_front(std::move(*current_));
+    current_.reset();
+    --epoch_.value;
+  }
   bool all_gone() const {
     return std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
   }

@@ -38,23 +38,8 @@ caf::behavior recorder::make_behavior() {
   };
 }
 
-void recorder::give_up_if_failed() {
-  if (given_up_ || !options_.file->failed()) return;
-  given_up_ = true;
-  const recording_account what = options_.file->give_up(options_.room ? options_.room() : 0);
-  if (options_.on_early_end) options_.on_early_end(what);
-}
-
 bool recorder::cut_under_way::whole() const {
   return coordinator && feeder && std::ranges::find(shards, false) == shards.end();
-}
-
-/// The cut of that checkpoint; null if it is over, or cannot have begun. The next one begins when the present
-/// one is whole, and a shard may tell of it before the coordinator does.
-recorder::cut_under_way* recorder::cut_of(std::uint64_t number) {
-  const bool is_next = number == cut_.number + 1 && cut_.told;
-  if (is_next) cut_ = {number, so_far_, std::vector<bool>(so_far_.entries.size()), false, nullptr, false};
-  return number == cut_.number && !cut_.told ? &cut_ : nullptr;
 }
 
 void recorder::on_marked(const recording_marked& x) {
@@ -146,19 +131,6 @@ void run_recorder::wait_until_finished() {
   if (told_->ended_early) return;
   told_->account.failure = failure_;
   if (failure_.empty()) told_->account.bytes = size_of_file(told_->account.file);
-}
-
-recording_account run_recorder::account(instant begun) const {
-  const std::lock_guard held(told_->mutex);
-  recording_account so_far = told_->account;
-  if (told_->ended_early) so_far.seconds = in_seconds(*told_->ended_early - begun);
-  return so_far;
-}
-
-std::string run_recorder::failure(instant begun) const {
-  const recording_account how = account(begun);
-  const std::lock_guard held(told_->mutex);
-  return told_->ended_early ? format_recording(how) : failure_;
 }
 
 recording_end end_of(const run_outcome& outcome, const training_report& report) {

@@ -45,10 +45,21 @@ private:
     bool whole() const;
   };
 
-  cut_under_way* cut_of(std::uint64_t number);
+  /// The cut of that checkpoint; null if it is over, or cannot have begun. The next one begins when the
+  /// present one is whole, and a shard may tell of it before the coordinator does.
+  cut_under_way* cut_of(std::uint64_t number) {
+    const bool is_next = number == cut_.number + 1 && cut_.told;
+    if (is_next) cut_ = {number, so_far_, std::vector<bool>(so_far_.entries.size()), false, nullptr, false};
+    return number == cut_.number && !cut_.told ? &cut_ : nullptr;
+  }
   void on_marked(const recording_marked& x);
   void tell_if_marked();
-  void give_up_if_failed();
+  void give_up_if_failed() {
+    if (given_up_ || !options_.file->failed()) return;
+    given_up_ = true;
+    const recording_account what = options_.file->give_up(options_.room ? options_.room() : 0);
+    if (options_.on_early_end) options_.on_early_end(what);
+  }
   void end(const recording_end& e);
   void end_with(const std::string& why) {
     options_.on_end(why);
@@ -95,9 +106,18 @@ public:
   void wait_until_finished();
 
   /// What has become of the recording so far, of a run that began then.
-  recording_account account(instant begun) const;
+  recording_account account(instant begun) const {
+    const std::lock_guard held(told_->mutex);
+    recording_account so_far = told_->account;
+    if (told_->ended_early) so_far.seconds = in_seconds(*told_->ended_early - begun);
+    return so_far;
+  }
   /// Why the file could not be written, in one line; empty if it was, or is not whole yet.
-  std::string failure(instant begun) const;
+  std::string failure(instant begun) const {
+    const recording_account how = account(begun);
+    const std::lock_guard held(told_->mutex);
+    return told_->ended_early ? format_recording(how) : failure_;
+  }
 
 private:
   /// What the thread of the recorder tells, and the end of the run.

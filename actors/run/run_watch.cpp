@@ -57,13 +57,6 @@ void run_watch::take(const run_event& what) {
   call_observers(what);
 }
 
-/// Lines apart. The caller holds the lock.
-void run_watch::add_to_board(const run_event& what) {
-  if (const auto* gaps = std::get_if<gaps_measured>(&what)) board_->add(*gaps);
-  if (const auto* policy = std::get_if<policy_switch>(&what)) board_->add(*policy);
-  if (const auto* members = std::get_if<members_changed>(&what)) board_->add(*members);
-}
-
 /// Without the lock, since an observer may observe more.
 void run_watch::call_observers(const run_event& what) {
   std::vector<std::shared_ptr<observer>> all;
@@ -93,12 +86,6 @@ void run_watch::finish(const caf::actor& tracker, training_report& r) {
     end_.get();
   }
   add_curve(r);
-}
-
-void run_watch::add_curve(training_report& r) const {
-  std::lock_guard guard(mutex_);
-  r.curve = curve_.lines();
-  r.evaluations = cost_;
 }
 
 std::string run_watch::failure() const {

@@ -77,7 +77,11 @@ public:
   void tell(const run_event& what) const { messaging::send_anonymously(actor_, event_noted{what}); }
 
   /// Adds the curve so far and what evaluations have cost to `r`.
-  void add_curve(training_report& r) const;
+  void add_curve(training_report& r) const {
+    std::lock_guard guard(mutex_);
+    r.curve = curve_.lines();
+    r.evaluations = cost_;
+  }
 
   /// Makes the last line by what `r` knows, and waits until every observer has been told. Adds the curve and
   /// what evaluations cost to `r`.
@@ -88,7 +92,12 @@ public:
 
 private:
   void take(const run_event& what);
-  void add_to_board(const run_event& what);
+  /// Lines apart. The caller holds the lock.
+  void add_to_board(const run_event& what) {
+    if (const auto* gaps = std::get_if<gaps_measured>(&what)) board_->add(*gaps);
+    if (const auto* policy = std::get_if<policy_switch>(&what)) board_->add(*policy);
+    if (const auto* members = std::get_if<members_changed>(&what)) board_->add(*members);
+  }
   void call_observers(const run_event& what);
 
   mutable std::mutex mutex_; ///< guards the members up to `observers_`

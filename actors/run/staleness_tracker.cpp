@@ -59,12 +59,6 @@ void staleness_tracker::measure(const worker_progress& x) {
   send(evaluator_, test_weights{meter_.steps()});
 }
 
-void staleness_tracker::note(const metrics_line& x) {
-  if (const staleness_histogram& gaps = meter_.gaps_of_line(); !gaps.empty())
-    tell(gaps_measured{x.steps, x.time_s, gaps});
-  tell(x);
-}
-
 /// The line comes when the test has ended, with the counts of that moment. A test that was left out is judged
 /// neither way.
 void staleness_tracker::on_tested(const weights_tested& x) {
@@ -76,18 +70,6 @@ void staleness_tracker::on_tested(const weights_tested& x) {
   const auto why = options_.enough.judge(x.what);
   if (stopper_ && options_.enough.counts_tests()) send(stopper_, tests_judged{options_.enough.tests()});
   end_if(why);
-}
-
-void staleness_tracker::end_if(const std::optional<std::string>& enough) {
-  if (!enough) return;
-  ended_ = true;
-  if (stopper_) send(stopper_, stop_training{*enough, true});
-}
-
-void staleness_tracker::close(const metrics_line& known) {
-  closed_ = true;
-  note(meter_.close(known));
-  send(options_.observer, end_events{});
 }
 
 void staleness_tracker::add_to_window(const worker_progress& x) {

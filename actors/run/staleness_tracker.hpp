@@ -36,7 +36,11 @@ private:
   caf::behavior tracking();
   void on_progress(const worker_progress& x);
   void measure(const worker_progress& x);
-  void note(const metrics_line& x);
+  void note(const metrics_line& x) {
+    if (const staleness_histogram& gaps = meter_.gaps_of_line(); !gaps.empty())
+      tell(gaps_measured{x.steps, x.time_s, gaps});
+    tell(x);
+  }
   void add_line(const metrics_line& x) {
     note(x);
     end_if(options_.enough.judge(x));
@@ -44,9 +48,17 @@ private:
   void tell(const run_event& x) {
     if (options_.observer) send(options_.observer, event_noted{x});
   }
-  void end_if(const std::optional<std::string>& enough);
+  void end_if(const std::optional<std::string>& enough) {
+    if (!enough) return;
+    ended_ = true;
+    if (stopper_) send(stopper_, stop_training{*enough, true});
+  }
   void on_tested(const weights_tested& x);
-  void close(const metrics_line& known);
+  void close(const metrics_line& known) {
+    closed_ = true;
+    note(meter_.close(known));
+    send(options_.observer, end_events{});
+  }
   void add_to_window(const worker_progress& x);
 
   staleness_tracker_options options_;

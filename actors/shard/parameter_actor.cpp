@@ -51,13 +51,6 @@ parameter_actor::parameter_actor(caf::event_based_actor* self, parameter_actor_o
   gaps_.add_counts([this] { return core_.counts(); });
 }
 
-caf::behavior parameter_actor::make_behavior() {
-  core_.begin();
-  settle();
-  options_.resumed.reset();
-  return serving();
-}
-
 caf::behavior parameter_actor::serving() {
   return caf::message_handler{
       on([this](const push_gradient& x) {
@@ -126,12 +119,6 @@ void parameter_actor::on_join(const join_shard& x) {
   });
 }
 
-void parameter_actor::on_leave(const worker_left& x) {
-  take([&] {
-    if (core_.leave(x.worker, x.incarnation)) devices_[x.worker.value] = nullptr;
-  });
-}
-
 void parameter_actor::answer(rank worker, shard_weights weights) {
   const caf::actor& to = devices_[worker.value];
   if (!is_elsewhere(worker)) return send(to, std::move(weights));
@@ -192,13 +179,6 @@ caf::behavior parameter_actor::updating() {
   };
 }
 
-void parameter_actor::compute_part() {
-  using progress = parallel_update::progress;
-  const progress done = core_.compute_part();
-  if (done == progress::computed) send(myself(), go_on{});
-  if (done == progress::complete) end_help();
-}
-
 void parameter_actor::end_help() {
   self_->unbecome();
   drop_others(self_);
@@ -247,13 +227,6 @@ void parameter_actor::on_read(const read_shard& x, const caf::actor& asker) {
   }
 }
 
-std::function<void(trace_piece)> parameter_actor::trace_to_coordinator() {
-  if (!options_.tells_trace_to) return nullptr;
-  return [this](trace_piece piece) {
-    send(options_.tells_trace_to, shard_trace_reported{options_.weights->index(), std::move(piece)});
-  };
-}
-
 /// The rest of a timeline that is told comes first. Whoever asks again meanwhile gets one report. It may have
 /// failed when no worker was left to hear of it, so the report is preceded by that.
 void parameter_actor::on_report_asked() {
@@ -272,13 +245,6 @@ void parameter_actor::on_report_asked() {
       tell(core_.lease().values_at_end());
     }
   });
-}
-
-/// An update that is under way makes a version, so it is told when that has ended.
-void parameter_actor::tell_awaited() {
-  if (core_.work()) return;
-  if (options_.awaits) tell_whom_it_awaits();
-  core_.release_credit();
 }
 
 void parameter_actor::tell_whom_it_awaits() {

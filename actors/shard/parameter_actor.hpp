@@ -169,7 +169,12 @@ public:
   parameter_actor(caf::event_based_actor* self, parameter_actor_options options);
   parameter_actor(const parameter_actor&) = delete;
   parameter_actor& operator=(const parameter_actor&) = delete;
-  caf::behavior make_behavior();
+  caf::behavior make_behavior() {
+    core_.begin();
+    settle();
+    options_.resumed.reset();
+    return serving();
+  }
 
 private:
   caf::behavior serving();
@@ -209,7 +214,11 @@ private:
   void end_gaps() override { gaps_.flush(); }
 
   void on_join(const join_shard& x);
-  void on_leave(const worker_left& x);
+  void on_leave(const worker_left& x) {
+    take([&] {
+      if (core_.leave(x.worker, x.incarnation)) devices_[x.worker.value] = nullptr;
+    });
+  }
   void on_mark(bool is_begun, const caf::actor& collector) {
     if (is_begun && collector) collector_ = collector;
     report_cut();
@@ -220,10 +229,20 @@ private:
   }
 
   void ask_for_help();
-  void compute_part();
+  void compute_part() {
+    using progress = parallel_update::progress;
+    const progress done = core_.compute_part();
+    if (done == progress::computed) send(myself(), go_on{});
+    if (done == progress::complete) end_help();
+  }
   void end_help();
   void report_cut();
-  void tell_awaited();
+  /// An update that is under way makes a version, so it is told when that has ended.
+  void tell_awaited() {
+    if (core_.work()) return;
+    if (options_.awaits) tell_whom_it_awaits();
+    core_.release_credit();
+  }
   void tell_whom_it_awaits();
   void list_wait_reasons_to(const caf::actor& asker) const;
   void on_read(const read_shard& x, const caf::actor& asker);
@@ -231,7 +250,12 @@ private:
   void begin_telling() {
     if (!std::exchange(tells_trace_, true)) teller_.begin();
   }
-  std::function<void(trace_piece)> trace_to_coordinator();
+  std::function<void(trace_piece)> trace_to_coordinator() {
+    if (!options_.tells_trace_to) return nullptr;
+    return [this](trace_piece piece) {
+      send(options_.tells_trace_to, shard_trace_reported{options_.weights->index(), std::move(piece)});
+    };
+  }
   void on_report_asked();
 
   parameter_actor_options options_;

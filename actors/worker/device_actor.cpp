@@ -53,14 +53,6 @@ worker_context device_actor::context() {
           &gate_.steps()};
 }
 
-/// Not if the worker itself reads a gradient on the host before it is pushed.
-bool device_actor::may_run_ahead() const {
-  const bool local_on_host = options_.local && !is_on_gpu(*options_.local->at());
-  const bool reads_gradients = local_on_host || options_.sums || options_.writer ||
-                               options_.terms.clip_norm != 0 || options_.terms.sample_gap > 0;
-  return options_.runner->most_under_way() > 1 && !reads_gradients;
-}
-
 caf::behavior device_actor::make_behavior() {
   send(options_.peers.coordinator,
        worker_joined{options_.terms.worker, myself(), options_.terms.incarnation, options_.terms.late});
@@ -68,15 +60,6 @@ caf::behavior device_actor::make_behavior() {
   if (options_.terms.late) return waiting_for_a_slot();
   if (!gate_.finished()) join();
   return training();
-}
-
-/// What local steps keep may need memory of a GPU. The coordinator knows of this worker by now, and hears if
-/// that is lacking, and after which step.
-void device_actor::go_on_from_checkpoint() {
-  if (!options_.terms.resumed) return;
-  or_fail(report_.steps, [this] { keep_report(*options_.terms.resumed); });
-  or_fail(report_.steps, [this] { keep_beside_report(*options_.terms.resumed); });
-  options_.terms.resumed.reset();
 }
 
 caf::behavior device_actor::waiting_for_a_slot() {
@@ -240,13 +223,6 @@ void device_actor::end_oldest_step() {
   or_fail(steps.empty() ? report_.steps + 1 : steps.oldest().number, [this] { end_of_work(); });
 }
 
-/// Not if the worker itself reads the gradient.
-bool device_actor::asks_whether_discarded() const {
-  const bool over_shards = exchange_ == over_shards_.get() && lines_.count() > 0;
-  return options_.runner->computes_at_end() && over_shards && exchange_->only_pushes() &&
-         !gate_.steps().empty() && !gate_.steps().oldest().repeats;
-}
-
 void device_actor::on_predicted(const verdict_predicted& x) {
   const std::optional<bool> discarded = lines_.take_predicted(x);
   if (!discarded) return;
@@ -256,13 +232,6 @@ void device_actor::on_predicted(const verdict_predicted& x) {
     deliver_skipped(gate_.steps().take_oldest());
     go_on_after_step();
   });
-}
-
-/// The gradient of the step is pushed now, and the shards will answer.
-void device_actor::on_sum(const gradients_summed& x) {
-  or_fail(report_.steps, [&] { exchange_->take_sum(x); });
-  pause_if_asked();
-  start_step_if_ready();
 }
 
 /// The oldest step that the runner was given has ended. If there is none, the runner is broken and says why.
@@ -276,19 +245,6 @@ void device_actor::end_of_work() {
   else
     deliver(std::move(ended), loss);
   go_on_after_step();
-}
-
-void device_actor::go_on_after_step() {
-  flush_before_switch();
-  pause_if_asked();
-  stand_still_if_asked();
-  start_step_if_ready();
-}
-
-void device_actor::end_repeat(begun_step ended) {
-  exchange_->take_repeat(*ended.values);
-  if (options_.trace)
-    options_.trace->work({trace_kind::compare, ended.since, options_.time->now(), 0, lines_.step().value});
 }
 
 void device_actor::deliver(begun_step ended, float loss) {
@@ -330,12 +286,6 @@ void device_actor::end_pushed(const begun_step& ended, float loss) {
   tell_progress(now);
 }
 
-void device_actor::note_loss(const begun_step& ended, float loss) {
-  report_.note_loss(loss, ended.samples);
-  marked_parts_.note_loss(ended.number, loss, ended.samples);
-  notices_.count(ended.samples, loss);
-}
-
 /// What its device says of a step counts, since the step may have waited there.
 device_span device_actor::note_computed(const begun_step& ended, instant now) {
   device_span when{ended.since, now};
@@ -373,13 +323,6 @@ void device_actor::cut_batch(const dealt_samples& x) {
   });
   start_step_if_ready();
   foresee();
-}
-
-/// A worker that waits to end does so before the switch, as it does in a replay, where none waits.
-void device_actor::on_pause(const pause_worker& x) {
-  if (at_end_since_ && !end_marker_) on_mark_at_end({});
-  gate_.ask_for_pause(x);
-  pause_if_asked();
 }
 
 /// A step that is held is taken when all shards have answered, if it is among the steps before the switch.
@@ -430,26 +373,12 @@ void device_actor::start_step_if_ready() {
   });
 }
 
-void device_actor::end_wait_for_batch() {
-  if (!starved_since_) return;
-  const instant now = options_.time->now();
-  report_.feeder_wait += (now - *std::exchange(starved_since_, std::nullopt)).count();
-  if (options_.trace) options_.trace->wait(trace_kind::batch, now);
-}
-
 std::function<void()> device_actor::copy_notice() const {
   if (!options_.copies) return {};
   return
       [us = myself(), time = options_.time, step = step_number{batches_ + 1}, begun = options_.time->now()] {
         send_anonymously(us, batch_copied{step, begun.count(), time->now().count()});
       };
-}
-
-/// Reads what the worker had done.
-void device_actor::keep_report(archive& a) {
-  const rank me = report_.worker;
-  a.field("report", report_);
-  if (report_.worker != me) throw archive_error(fmt::format("report: is of worker {}", report_.worker.value));
 }
 
 /// Reads or writes where the worker was: between two steps, or at the begin of the step under way.
@@ -505,12 +434,6 @@ void device_actor::send_part(marked_part part) {
   });
 }
 
-void device_actor::on_hold(const hold_for_checkpoint& x) {
-  if (x.number <= marked_ || gate_.finished()) return;
-  gate_.ask_for_hold(x.number);
-  stand_still_if_asked();
-}
-
 /// A step that is computed reads the block, and then writes to it.
 void device_actor::stand_still_if_asked() {
   if (!gate_.hold()) return;
@@ -564,13 +487,6 @@ void device_actor::fail_by_device(std::uint64_t step, const device_error& e) {
   notice.leaves_all = step > report_.steps && pushed_end && exchange_->only_pushes();
   give_batches_back(); // also for a checkpoint that is under way
   end_with(std::move(notice));
-}
-
-/// The batch that it has in hand or asked for is for others.
-void device_actor::leave() {
-  give_batches_back();
-  tell_owner();
-  finish("its owner asked for it");
 }
 
 /// Only the coordinator need wait for this worker any longer, which takes its timeline and then its report. A

@@ -105,18 +105,41 @@ private:
     if (!options_.runner_hears) return messages_of_a_run();
     return messages_of_a_run().or_else(options_.runner_hears(self_));
   }
-  bool may_run_ahead() const;
+  /// Not if the worker itself reads a gradient on the host before it is pushed.
+  bool may_run_ahead() const {
+    const bool local_on_host = options_.local && !is_on_gpu(*options_.local->at());
+    const bool reads_gradients = local_on_host || options_.sums || options_.writer ||
+                                 options_.terms.clip_norm != 0 || options_.terms.sample_gap > 0;
+    return options_.runner->most_under_way() > 1 && !reads_gradients;
+  }
   caf::message_handler messages_of_a_run();
   void take(const slot_given& x);
   void join();
 
-  void go_on_from_checkpoint();
-  void keep_report(archive& a);
+  /// What local steps keep may need memory of a GPU. The coordinator knows of this worker by now, and hears
+  /// if that is lacking, and after which step.
+  void go_on_from_checkpoint() {
+    if (!options_.terms.resumed) return;
+    or_fail(report_.steps, [this] { keep_report(*options_.terms.resumed); });
+    or_fail(report_.steps, [this] { keep_beside_report(*options_.terms.resumed); });
+    options_.terms.resumed.reset();
+  }
+  /// Reads what the worker had done.
+  void keep_report(archive& a) {
+    const rank me = report_.worker;
+    a.field("report", report_);
+    if (report_.worker != me)
+      throw archive_error(fmt::format("report: is of worker {}", report_.worker.value));
+  }
   void keep_beside_report(archive& a);
   void mark(std::uint64_t checkpoint);
   std::string name_of_part() const { return fmt::format("worker {}", options_.terms.worker.value); }
   void send_part(marked_part part);
-  void on_hold(const hold_for_checkpoint& x);
+  void on_hold(const hold_for_checkpoint& x) {
+    if (x.number <= marked_ || gate_.finished()) return;
+    gate_.ask_for_hold(x.number);
+    stand_still_if_asked();
+  }
   void stand_still_if_asked();
   void go_on_after(const block_copied& x);
   void on_mark_at_end(const mark_at_end& x) {
@@ -127,14 +150,24 @@ private:
 
   void on_weights(const shard_weights& x);
   void cut_batch(const dealt_samples& x);
-  void on_pause(const pause_worker& x);
+  /// A worker that waits to end does so before the switch, as it does in a replay, where none waits.
+  void on_pause(const pause_worker& x) {
+    if (at_end_since_ && !end_marker_) on_mark_at_end({});
+    gate_.ask_for_pause(x);
+    pause_if_asked();
+  }
   void flush_before_switch();
   void pause_if_asked();
   void start_step_if_ready();
   void wait_for_batch() {
     if (!starved_since_ && gate_.steps().empty()) starved_since_ = options_.time->now();
   }
-  void end_wait_for_batch();
+  void end_wait_for_batch() {
+    if (!starved_since_) return;
+    const instant now = options_.time->now();
+    report_.feeder_wait += (now - *std::exchange(starved_since_, std::nullopt)).count();
+    if (options_.trace) options_.trace->wait(trace_kind::batch, now);
+  }
 
   void ask_for_batch() {
     send(options_.peers.feeder,
@@ -154,13 +187,32 @@ private:
     end_oldest_step();
   }
   void end_oldest_step();
-  bool asks_whether_discarded() const;
+  /// Not if the worker itself reads the gradient.
+  bool asks_whether_discarded() const {
+    const bool over_shards = exchange_ == over_shards_.get() && lines_.count() > 0;
+    return options_.runner->computes_at_end() && over_shards && exchange_->only_pushes() &&
+           !gate_.steps().empty() && !gate_.steps().oldest().repeats;
+  }
   void on_predicted(const verdict_predicted& x);
-  void on_sum(const gradients_summed& x);
+  /// The gradient of the step is pushed now, and the shards will answer.
+  void on_sum(const gradients_summed& x) {
+    or_fail(report_.steps, [&] { exchange_->take_sum(x); });
+    pause_if_asked();
+    start_step_if_ready();
+  }
   void end_of_work();
   void deliver_skipped(const begun_step& ended);
-  void go_on_after_step();
-  void end_repeat(begun_step ended);
+  void go_on_after_step() {
+    flush_before_switch();
+    pause_if_asked();
+    stand_still_if_asked();
+    start_step_if_ready();
+  }
+  void end_repeat(begun_step ended) {
+    exchange_->take_repeat(*ended.values);
+    if (options_.trace)
+      options_.trace->work({trace_kind::compare, ended.since, options_.time->now(), 0, lines_.step().value});
+  }
   void deliver(begun_step ended, float loss);
   void end_pushed(const begun_step& ended, float loss);
   /// From now on the batch of the step counts as trained.
@@ -168,7 +220,11 @@ private:
     ++report_.steps;
     report_.samples += begun.samples;
   }
-  void note_loss(const begun_step& ended, float loss);
+  void note_loss(const begun_step& ended, float loss) {
+    report_.note_loss(loss, ended.samples);
+    marked_parts_.note_loss(ended.number, loss, ended.samples);
+    notices_.count(ended.samples, loss);
+  }
   device_span note_computed(const begun_step& ended, instant now);
   float clip(const gradient& g) const;
   void tell_progress(instant now) {
@@ -215,7 +271,12 @@ private:
     send(options_.peers.feeder,
          deal_again{options_.terms.worker, options_.terms.incarnation, lines_.trained()});
   }
-  void leave();
+  /// The batch that it has in hand or asked for is for others.
+  void leave() {
+    give_batches_back();
+    tell_owner();
+    finish("its owner asked for it");
+  }
   /// That it leaves before the run has ended.
   void tell_owner() {
     if (owner_) send(owner_, worker_left{options_.terms.worker, options_.terms.incarnation});

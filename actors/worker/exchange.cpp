@@ -6,27 +6,6 @@ namespace mailgrad {
 
 using messaging::send_anonymously;
 
-void shard_lines::join() {
-  const caf::actor me = myself();
-  for (const caf::actor& shard : shards_) send(shard, join_shard{of_.worker, of_.incarnation, me});
-  waiting_since_ = of_.time.now();
-}
-
-void shard_lines::note(const shard_weights& x, instant taken, instant read) {
-  held_[x.header.shard.value] = {x.header.version, x.payload.values, read};
-  trace(x, taken);
-  if (x.header.stay) note_waits(*x.header.stay, taken);
-  --missing_;
-}
-
-/// What lies under a step that the worker computes is no wait.
-void shard_lines::note_waits(const stay_at_shard& stay, instant taken) {
-  if (is_computing()) return;
-  const instant most = idle_since_ ? taken - *idle_since_ : instant::max();
-  at_barrier_ = std::max(at_barrier_, std::min(most, instant{stay.until_barrier}));
-  at_bound_ = std::max(at_bound_, std::min(most, instant{stay.under_bound}));
-}
-
 /// Records what happened between the push and this answer. How the time on the wire is shared between both
 /// ways cannot be known, so all of it stands behind the stay at the shard.
 void shard_lines::trace(const shard_weights& answer, instant taken) const {
@@ -87,13 +66,6 @@ void shard_lines::ask_whether_discarded() {
          predict_verdict{of_.worker, of_.incarnation, {step_.value + 1}, held_[i].version, epoch_});
 }
 
-std::optional<bool> shard_lines::take_predicted(const verdict_predicted& x) {
-  if (predicted_missing_ == 0 || x.step.value != step_.value + 1) return std::nullopt;
-  all_discard_ = all_discard_ && x.discarded;
-  if (--predicted_missing_ > 0) return std::nullopt;
-  return all_discard_;
-}
-
 void shard_lines::begin_epoch(policy_epoch epoch) {
   epoch_ = epoch;
   had_answered_.clear(); // these answers are new
@@ -124,12 +96,6 @@ void shard_lines::keep(archive& a) {
   if (a.reads()) had_answered_ = std::move(answered);
 }
 
-bool shard_lines::awaits_again() const {
-  for (std::uint32_t s = 0; s < held_.size(); ++s)
-    if (had_answered(s) && !held_[s].values) return true;
-  return false;
-}
-
 namespace {
 
 /// Makes an update by a worker's own rule. An exception gets the name of the rule.
@@ -156,20 +122,6 @@ void exchange::receive(const shard_weights& x) {
   lines_.note(x, taken, of_.time.now() - taken);
 }
 
-void shard_exchange::deliver(computed_gradient g) {
-  const step_number next{lines_.step().value + 1};
-  const bool sampled = sample_gap_ > 0 && next.value % sample_gap_ == 0 && g.values;
-  if (sampled) comparison_.begin(next, g.values);
-  lines_.push(std::move(g.values), g.scale, g.at, g.spent, sampled);
-}
-
-std::shared_ptr<const batch> shard_exchange::bind_repeat() {
-  if (!comparison_.ready()) return nullptr;
-  for (std::uint32_t s = 0; s < lines_.count(); ++s) of_.runner.use_weights(s, comparison_.weights({s}));
-  of_.runner.compare_with(comparison_.stale());
-  return comparison_.stale()->source;
-}
-
 void shard_exchange::take_repeat(const gradient& fresh) {
   if (const auto found = of_.runner.cosine_to(*comparison_.stale(), fresh)) {
     of_.report.gradient_cosine.add(*found);
@@ -177,13 +129,6 @@ void shard_exchange::take_repeat(const gradient& fresh) {
   }
   comparison_.forget();
   for (std::uint32_t s = 0; s < lines_.count(); ++s) of_.runner.use_weights(s, lines_.weights(s));
-}
-
-void local_exchange::receive(const shard_weights& x) {
-  const instant taken = of_.time.now();
-  if (!lines_.had_answered(x.header.shard.value)) // else these weights have been received before
-    local_->receive(x.header.shard.value, x.payload.values, x.payload.met);
-  lines_.note(x, taken, of_.time.now() - taken);
 }
 
 void local_exchange::deliver(computed_gradient g) {
@@ -200,13 +145,6 @@ void local_exchange::deliver(computed_gradient g) {
 
 void local_exchange::go_on() {
   update_by_rule(local_->rule(), [this] { local_->go_on(); });
-}
-
-bool local_exchange::flush() {
-  if (local_->taken() == 0) return false;
-  lines_.push(local_->difference(), 1, of_.time.now(), std::exchange(spent_, instant{0}), false,
-              local_->holds() ? trained_work{1, last_samples_} : trained_work{});
-  return true;
 }
 
 void summed_exchange::deliver(computed_gradient g) {

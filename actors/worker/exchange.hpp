@@ -99,7 +99,11 @@ public:
         missing_(shards_.size()), waiting_since_(of.time.now()) {}
 
   /// Tells every shard that the worker takes part. Each will answer.
-  void join();
+  void join() {
+    const caf::actor me = myself();
+    for (const caf::actor& shard : shards_) send(shard, join_shard{of_.worker, of_.incarnation, me});
+    waiting_since_ = of_.time.now();
+  }
   /// Tells every shard to wait for this worker no longer.
   void leave() {
     for (const caf::actor& shard : shards_) send(shard, worker_left{of_.worker, of_.incarnation});
@@ -112,7 +116,12 @@ public:
 
   /// Notes an answer, which was `taken` from the mailbox at that time. `read` is how long it took to get the
   /// weights into the model.
-  void note(const shard_weights& x, instant taken, instant read);
+  void note(const shard_weights& x, instant taken, instant read) {
+    held_[x.header.shard.value] = {x.header.version, x.payload.values, read};
+    trace(x, taken);
+    if (x.header.stay) note_waits(*x.header.stay, taken);
+    --missing_;
+  }
   const snapshot& weights(std::uint32_t shard) const { return held_[shard].values; }
 
   /// Pushes to all shards. `with_weights`: the weights that the gradient was computed from are sent with it.
@@ -125,7 +134,12 @@ public:
   /// Asks every shard whether it will discard the next gradient.
   void ask_whether_discarded();
   /// Takes an answer. Returns whether all shards will discard it, when the last answer has come.
-  std::optional<bool> take_predicted(const verdict_predicted& x);
+  std::optional<bool> take_predicted(const verdict_predicted& x) {
+    if (predicted_missing_ == 0 || x.step.value != step_.value + 1) return std::nullopt;
+    all_discard_ = all_discard_ && x.discarded;
+    if (--predicted_missing_ > 0) return std::nullopt;
+    return all_discard_;
+  }
 
   /// This incarnation begins now: what the report counts so far, earlier ones or another process have done.
   void begin_incarnation() { before_ = {of_.report.steps, of_.report.samples}; }
@@ -145,7 +159,11 @@ public:
     return shard < had_answered_.size() && had_answered_[shard];
   }
   /// Whether such an answer has not come again. Until then it is not known which version the worker holds.
-  bool awaits_again() const;
+  bool awaits_again() const {
+    for (std::uint32_t s = 0; s < held_.size(); ++s)
+      if (had_answered(s) && !held_[s].values) return true;
+    return false;
+  }
 
   /// Another policy begins. The weights are released, and all shards will send new ones.
   void begin_epoch(policy_epoch epoch);
@@ -174,7 +192,13 @@ private:
   };
 
   bool is_computing() const { return of_.steps != nullptr && !of_.steps->empty(); }
-  void note_waits(const stay_at_shard& stay, instant taken);
+  /// What lies under a step that the worker computes is no wait.
+  void note_waits(const stay_at_shard& stay, instant taken) {
+    if (is_computing()) return;
+    const instant most = idle_since_ ? taken - *idle_since_ : instant::max();
+    at_barrier_ = std::max(at_barrier_, std::min(most, instant{stay.until_barrier}));
+    at_bound_ = std::max(at_bound_, std::min(most, instant{stay.under_bound}));
+  }
   void trace(const shard_weights& x, instant taken) const;
   void trace_stay(const stay_at_shard& stay, std::uint32_t shard) const;
 
@@ -212,11 +236,21 @@ public:
     receive_late(x);
   }
   bool only_pushes() const override { return true; }
-  void deliver(computed_gradient g) override;
+  void deliver(computed_gradient g) override {
+    const step_number next{lines_.step().value + 1};
+    const bool sampled = sample_gap_ > 0 && next.value % sample_gap_ == 0 && g.values;
+    if (sampled) comparison_.begin(next, g.values);
+    lines_.push(std::move(g.values), g.scale, g.at, g.spent, sampled);
+  }
   void receive_late(const shard_weights& x) override {
     if (x.payload.met) comparison_.take(x.header.shard, x.header.met, x.payload.met);
   }
-  std::shared_ptr<const batch> bind_repeat() override;
+  std::shared_ptr<const batch> bind_repeat() override {
+    if (!comparison_.ready()) return nullptr;
+    for (std::uint32_t s = 0; s < lines_.count(); ++s) of_.runner.use_weights(s, comparison_.weights({s}));
+    of_.runner.compare_with(comparison_.stale());
+    return comparison_.stale()->source;
+  }
   void take_repeat(const gradient& fresh) override;
 
 private:
@@ -231,11 +265,21 @@ public:
   local_exchange(const worker_context& of, shard_lines& lines, std::shared_ptr<local_steps> local)
       : exchange(of, lines), local_(std::move(local)) {}
 
-  void receive(const shard_weights& x) override;
+  void receive(const shard_weights& x) override {
+    const instant taken = of_.time.now();
+    if (!lines_.had_answered(x.header.shard.value)) // else these weights have been received before
+      local_->receive(x.header.shard.value, x.payload.values, x.payload.met);
+    lines_.note(x, taken, of_.time.now() - taken);
+  }
   void go_on() override;
   void bind() override { of_.runner.use_weights(0, local_->weights()); }
   void deliver(computed_gradient g) override;
-  bool flush() override;
+  bool flush() override {
+    if (local_->taken() == 0) return false;
+    lines_.push(local_->difference(), 1, of_.time.now(), std::exchange(spent_, instant{0}), false,
+                local_->holds() ? trained_work{1, last_samples_} : trained_work{});
+    return true;
+  }
   bool holds_step() const override { return local_->holds(); }
   void pause() override { local_->start_anew(); }
   void keep(archive& a) override { a.field("local_steps", *local_); }

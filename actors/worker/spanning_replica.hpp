@@ -1,6 +1,7 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/stage_messages.hpp>
+#include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/kernels/cuda/handles.hpp>
 
@@ -48,15 +49,38 @@ public:
   step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
   float end_step() override;
   /// The stages stop and release what they hold, so no step is under way.
-  step_state give_up() override;
-  std::vector<stage_report> stage_reports() override;
-  std::string waits_for() const override;
+  step_state give_up() override {
+    for (const caf::actor& stage : options_.stages) messaging::send(self_, stage, mailgrad::give_up{});
+    return step_state::finished;
+  }
+  std::vector<stage_report> stage_reports() override {
+    std::vector<stage_report> reports;
+    for (std::size_t p = 0; p < options_.devices.size(); ++p)
+      reports.push_back({to_string(options_.devices[p]), busy_[p], std::move(options_.traces[p])});
+    return reports;
+  }
+  std::string waits_for() const override {
+    std::string devices;
+    for (std::size_t p = 0; p < sums_.size(); ++p)
+      if (!sums_[p]) devices.append(devices.empty() ? "" : ", ").append(to_string(options_.devices[p]));
+    return "its stages on " + devices;
+  }
 
 private:
   void take_rows(std::vector<stage_rows> rows, gradient& out);
   void split(const std::shared_ptr<const batch>& inputs, step_work& work);
-  void take(const step_computed& x);
-  void break_off(std::size_t stage, const std::string& why);
+  void take(const step_computed& x) {
+    options_.traces[x.stage] = x.trace;
+    busy_[x.stage] += x.busy;
+    sums_[x.stage] = x.sum;
+    if (--missing_ == 0) ended_();
+  }
+  /// Neither the step under way nor another can be computed.
+  void break_off(std::size_t stage, const std::string& why) {
+    if (!broken_.empty()) return;
+    broken_ = "its stage on " + to_string(options_.devices[stage]) + " " + why;
+    ended_();
+  }
 
   caf::event_based_actor* self_ = nullptr;
   options options_;

@@ -1,6 +1,5 @@
 #include <mailgrad/actors/worker/stage_actor.hpp>
 
-#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
 namespace mailgrad {
@@ -94,21 +93,6 @@ void stage_actor::start(const compute_step& x) {
   continue_later();
 }
 
-/// Each stage writes its own addend into the memory that came with the gradient.
-void stage_actor::own_addend(const stage_program& code) {
-  dense_addend& mine = work_->into->addends[options_.place];
-  mine.covered = code.added();
-  const bool any = !mine.covered || !mine.covered->empty();
-  if (any && mine.values.bytes() == 0) mine.values = block(work_->into->dense.bytes());
-}
-
-void stage_actor::begin_on_gpu() {
-  std::size_t runs = 0;
-  for (const sized_program* p : by_micro_batch_) runs += p->code.parts().size();
-  turns_.clear();
-  options_.gpu->begin(work_->weights, work_->racing, by_micro_batch_.front()->code, runs, sum_);
-}
-
 void stage_actor::take(const values_computed& x) {
   if (!work_ || x.step != work_->step) {
     early_.push_back(x); // the worker sends to one stage after the other
@@ -135,10 +119,6 @@ void stage_actor::compute_next() {
     return fail(e);
   }
   continue_later();
-}
-
-void stage_actor::continue_later() {
-  if (!std::exchange(continuing_, true)) send(myself(), go_on{});
 }
 
 void stage_actor::run(const stage_schedule::turn& t) {
@@ -270,14 +250,6 @@ void stage_actor::fail(const std::exception& e) {
   work_.reset();
   sum_ = {};
   send(worker_, stage_failed{options_.place, e.what(), std::move(trace_), failure_of_device(e)});
-}
-
-/// Memory that GPUs reach may be lacking for a core as well, but a core is not lost with what it computes.
-std::optional<world_errc> stage_actor::failure_of_device(const std::exception& e) const {
-  const auto* by = dynamic_cast<const device_error*>(&e);
-  if (by && by->code() == world_errc::out_of_memory) return world_errc::out_of_memory;
-  if (by && by->code() == world_errc::device_failure && options_.gpu) return world_errc::device_failure;
-  return std::nullopt;
 }
 
 stage_actor::sized_program& stage_actor::program_for(std::size_t samples) {

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/queue_waits.hpp>
-#include <mailgrad/actors/protocol/stage_messages.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/worker/gpu_stage.hpp>
 
@@ -67,7 +67,13 @@ private:
     queued_.when_done([this](const std::exception_ptr&) { self_->quit(); });
   }
   void start(const compute_step& x);
-  void own_addend(const stage_program& code);
+  /// Each stage writes its own addend into the memory that came with the gradient.
+  void own_addend(const stage_program& code) {
+    dense_addend& mine = work_->into->addends[options_.place];
+    mine.covered = code.added();
+    const bool any = !mine.covered || !mine.covered->empty();
+    if (any && mine.values.bytes() == 0) mine.values = block(work_->into->dense.bytes());
+  }
   void take(const values_computed& x);
   void compute_next();
   void run(const stage_schedule::turn& t);
@@ -79,19 +85,32 @@ private:
     const device own = options_.devices[options_.place];
     return own.kind == reader.kind && (own.kind == device_kind::cpu || own.index == reader.index);
   }
-  void begin_on_gpu();
+  void begin_on_gpu() {
+    std::size_t runs = 0;
+    for (const sized_program* p : by_micro_batch_) runs += p->code.parts().size();
+    turns_.clear();
+    options_.gpu->begin(work_->weights, work_->racing, by_micro_batch_.front()->code, runs, sum_);
+  }
   void run_on_gpu(const stage_schedule::turn& t, std::span<const value_set* const> read, value_set& made);
   void end_on_gpu();
   void note_spans(const std::vector<gpu_stage::run_span>& spans);
   void when_queued_is_done(std::function<void()> then);
   void finish();
   void fail(const std::exception& e);
-  std::optional<world_errc> failure_of_device(const std::exception& e) const;
+  /// Memory that GPUs reach may be lacking for a core as well, but a core is not lost with what it computes.
+  std::optional<world_errc> failure_of_device(const std::exception& e) const {
+    const auto* by = dynamic_cast<const device_error*>(&e);
+    if (by && by->code() == world_errc::out_of_memory) return world_errc::out_of_memory;
+    if (by && by->code() == world_errc::device_failure && options_.gpu) return world_errc::device_failure;
+    return std::nullopt;
+  }
   sized_program& program_for(std::size_t samples);
   std::size_t place_of(device d) const {
     return static_cast<std::size_t>(std::ranges::find(options_.devices, d) - options_.devices.begin());
   }
-  void continue_later();
+  void continue_later() {
+    if (!std::exchange(continuing_, true)) send(myself(), go_on{});
+  }
 
   stage_actor_options options_;
   weight_addresses weights_;
