@@ -15,8 +15,6 @@
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 
-#include <iterator>
-
 namespace mailgrad {
 
 using messaging::send_anonymously;

@@ -3,6 +3,8 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 
+#include <bit>
+
 namespace mailgrad {
 
 /// Collects what an actor must tell the recorder. It sends many entries at a time, because a message for each
@@ -25,7 +27,13 @@ public:
     flush_each_second(now);
   }
   /// Sends the entries noted so far.
-  void flush();
+  void flush() {
+    if (notes_.entries.empty() && notes_.deals.empty()) return;
+    order_noted told{notes_.shard, {}, {}};
+    told.entries.swap(notes_.entries);
+    told.deals.swap(notes_.deals);
+    send(recorder_, std::move(told));
+  }
   /// Sends them, and says that they lie before this checkpoint.
   void mark(std::uint64_t checkpoint, shard_index by) {
     if (!recorder_) return;
@@ -98,7 +106,10 @@ private:
 class progress_notices : messaging::actor_part {
 public:
   progress_notices(caf::event_based_actor* self, caf::actor tracker, caf::actor coordinator, rank worker,
-                   notice_pace pace = {});
+                   notice_pace pace = {})
+      : actor_part(self), tracker_(std::move(tracker)), coordinator_(std::move(coordinator)), pace_(pace) {
+    unreported_.worker = worker;
+  }
 
   /// The worker starts `now`. In a run that is resumed it has these sums from before.
   void begin(instant now, const worker_sums& before = {}) {
@@ -113,14 +124,32 @@ public:
     loss_sum_ += static_cast<double>(*loss) * static_cast<double>(samples);
   }
   /// A step ended at `now`, with these sums over the whole life of the worker.
-  void notify_if_due(instant now, const worker_sums& so_far);
+  void notify_if_due(instant now, const worker_sums& so_far) {
+    const bool is_first = !has_told_ && unreported_.samples > 0;
+    if (!is_first && !pace_.due(now - last_, unreported_.steps)) return;
+    const auto news = take(now, so_far);
+    if (!news) return;
+    send(tracker_, *news);
+    send(coordinator_, *news);
+  }
   /// The worker ends: tells the tracker what is new. The coordinator gets the whole report.
   void notify(instant now, const worker_sums& so_far) {
     if (const auto news = take(now, so_far)) send(tracker_, *news);
   }
 
 private:
-  std::optional<worker_progress> take(instant now, const worker_sums& so_far);
+  std::optional<worker_progress> take(instant now, const worker_sums& so_far) {
+    if (unreported_.steps == 0) return std::nullopt;
+    unreported_.span = (now - last_).count();
+    unreported_.sums = so_far.since(told_);
+    if (unreported_.samples > 0) has_told_ = true;
+    last_ = now;
+    told_ = so_far;
+    unreported_.loss_sum_bits = std::bit_cast<std::uint64_t>(std::exchange(loss_sum_, 0.0));
+    worker_progress next;
+    next.worker = unreported_.worker;
+    return std::exchange(unreported_, next);
+  }
 
   caf::actor tracker_;
   caf::actor coordinator_;
@@ -183,13 +212,24 @@ private:
   static constexpr instant pieces_apart = std::chrono::seconds{1};
 
   std::size_t unreported() const { return options_.track->events().size() - told_; }
-  void tell();
+  void tell() {
+    told_at_ = options_.time->now();
+    under_way_ = true;
+    trace_piece piece{options_.device, told_at_.count(), std::exchange(answered_, std::nullopt),
+                      options_.track->left_out()};
+    tell_from(*options_.track, told_, piece);
+    told_ += piece.events.size();
+    options_.tell(std::move(piece));
+  }
   /// The last piece also counts what had no room, so it comes even without events.
   void tell_rest() {
     tell();
     if (unreported() == 0) close();
   }
-  void close();
+  void close() {
+    options_.track.reset();
+    std::exchange(then_, nullptr)();
+  }
 
   options options_;
   std::size_t told_ = 0; ///< events

@@ -1,7 +1,5 @@
 #include <mailgrad/actors/remote/acceptor.hpp>
 
-#include <iterator>
-
 namespace mailgrad::remote {
 
 void serve_exchange(const std::shared_ptr<channel>& by, const exchange_terms& terms,

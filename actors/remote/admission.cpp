@@ -2,8 +2,6 @@
 
 #include <mailgrad/net/listen_address.hpp>
 
-#include <fmt/format.h>
-
 #include <numeric>
 
 namespace mailgrad::remote {

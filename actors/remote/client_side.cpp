@@ -2,8 +2,6 @@
 
 #include <mailgrad/actors/remote/membership.hpp>
 
-#include <algorithm>
-
 namespace mailgrad::remote {
 
 client_side::client_side(std::shared_ptr<net::network> by, net::hello says, channel_events told)

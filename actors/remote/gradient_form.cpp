@@ -235,9 +235,7 @@ void gradient_form::unpack(const std::string& bytes, std::uint32_t shard, bool i
     if (weights.size() != terms_.layout->shard(shard).size())
       throw archive_error(fmt::format("gradient: expected {} weights, found {}",
                                       terms_.layout->shard(shard).size(), weights.size()));
-    block copy(weights.size_bytes());
-    std::memcpy(copy.data(), weights.data(), weights.size_bytes());
-    read = snapshot(std::make_shared<memory>(std::move(copy)));
+    read = copy_of(std::as_bytes(weights));
   }
   a.require_end();
 }
@@ -307,15 +305,12 @@ arriving gradient_form::begin(field_inspector& fields, const actor_address&, con
   fields.field("header", header);
   fields.field("packing", how);
   require_ours(header, how, shard);
-  if (how == packing::none && size == 0)
-    return {{}, [this, header, shard, what = held_by(shard)] {
-              return arrive(header, shard, nullptr, {}, what);
+  const bool lent = how == packing::floats && values.lent;
+  const auto stays = lent ? where_it_lies(*values.lent, shard) : nullptr;
+  if (stays || (how == packing::none && size == 0))
+    return {{}, [this, header, shard, stays, what = held_by(shard)] {
+              return arrive(header, shard, stays, {}, what);
             }};
-  if (how == packing::floats && values.lent)
-    if (auto stays = where_it_lies(*values.lent, shard))
-      return {{}, [this, header, shard, stays, what = held_by(shard)] {
-                return arrive(header, shard, stays, {}, what);
-              }};
   const auto into = terms_.bounds.buffers->take(shard);
   into->covered.reset();
   into->sparse.clear();

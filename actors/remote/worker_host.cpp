@@ -68,7 +68,7 @@ caf::behavior worker_host::make_behavior() {
       on([this](const leave_run& x) { send(worker_, x); }),
       on([this](const worker_left&) { early_ = true; }),
       on([this](const worker_lost& x) {
-        if (x.why.empty() && cut_off_ && !early_) return; // on_unreachable() tells which end it is
+        if (x.why.empty() && cut_off_ && !early_) return; // shards_unreachable tells which end it is
         if (x.why.empty())
           options_.by->tell_host(worker_leaves{early_});
         else

@@ -1,6 +1,5 @@
 #include <mailgrad/actors/remote/worker_server.hpp>
 
-#include <iterator>
 #include <numeric>
 
 namespace mailgrad::remote {

@@ -4,7 +4,6 @@
 #include <mailgrad/files/file_error.hpp>
 
 #include <charconv>
-#include <system_error>
 
 namespace mailgrad {
 

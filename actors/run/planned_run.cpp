@@ -3,14 +3,7 @@
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstddef>
 #include <random>
-#include <stdexcept>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 

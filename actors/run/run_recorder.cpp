@@ -1,7 +1,5 @@
 #include <mailgrad/actors/run/run_recorder.hpp>
 
-#include <system_error>
-
 namespace mailgrad {
 
 using messaging::send_anonymously, messaging::spawn_apart;
