@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/wire.hpp>
+#include <mailgrad/engine/shard/order_entry.hpp>
 #include <mailgrad/engine/shard/parallel_update.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/engine/shard/shard_weights.hpp>
