@@ -11,13 +11,8 @@
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 
-#include <chrono>
-#include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace mailgrad {

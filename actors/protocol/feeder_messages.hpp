@@ -1,9 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/wire.hpp>
-#include <mailgrad/optim/identity.hpp>
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -13,58 +11,55 @@ namespace mailgrad {
 
 struct batch;
 
-/// Device to feeder, one step before the batch is needed. The feeder answers with `dealt_batch`, or with
-/// `dealt_samples` if the device has the samples itself, or with `data_exhausted`.
+/// Device to feeder, one step before the batch is needed. Answered with `dealt_batch`, with `dealt_samples`
+/// if the device has the samples itself, or with `data_exhausted`.
 struct next_batch {
   rank worker;
   incarnation_number incarnation{};
   bool has_samples = false; ///< those of the run, bit for bit
 };
 
-/// Feeder to device, in answer to `next_batch`.
 struct dealt_batch {
   std::shared_ptr<const batch> values;
 };
 
-/// Feeder to device, in answer to `next_batch`: the batch of these samples, in this order. The device cuts it
-/// from samples of its own.
+/// The device cuts the batch of these samples, in this order, from samples of its own.
 struct dealt_samples {
   std::uint64_t number = 0; ///< of the batch, in the order of dealing, counted over all epochs
   std::uint64_t epoch = 0;
   std::vector<std::uint32_t> samples; ///< by their numbers in the training set
 };
 
-/// Feeder to device, in answer to `next_batch`: there is no further batch for this worker.
+/// There is no further batch for this worker.
 struct data_exhausted {};
 
 /// Feeder of a replay to device: no batch comes before the next switch of policy, and `step` is the last that
 /// a shard had of the worker by then. The device pushes what it keeps, of local steps, and ends with that
-/// step. So nobody waits for it who was not paused when it came to the switch. No answer.
+/// step. So nobody waits for it who was not paused when it came to the switch.
 struct switch_ahead {
   step_number step;
 };
 
-/// Coordinator to feeder: answer every further `next_batch` with `data_exhausted`. No answer.
+/// Coordinator to feeder: answer every further `next_batch` with `data_exhausted`.
 struct stop_dealing {};
 
-/// Coordinator to feeder: this incarnation of `worker` is lost, and `deal_again` will say how many of its
-/// batches are trained. Until then the feeder tells no worker that the data are exhausted. No answer.
+/// Coordinator to feeder: this incarnation is lost, and `deal_again` will say how many of its batches are
+/// trained. Until then no worker is told that the data are exhausted.
 struct share_lost {
   rank worker;
   incarnation_number incarnation{};
 };
 
 /// Device to feeder, before it leaves of its own will; coordinator to feeder, when the shards have told what
-/// they took of a lost worker: of the batches dealt to this incarnation the first `trained` are trained. The
-/// feeder deals the others again. It answers the coordinator with `share_ended`, and a device not at all.
+/// they took of a lost worker. Batches beyond the first `trained` are dealt again. The coordinator is
+/// answered with `share_ended`, a device not at all.
 struct deal_again {
   rank worker;
   incarnation_number incarnation{};
   std::uint64_t trained = 0; ///< since it joined or was resumed
 };
 
-/// Feeder to coordinator, in answer to `deal_again` for a lost incarnation: what became of the batches that
-/// it was dealt. No answer.
+/// What became of the batches that a lost incarnation was dealt.
 struct share_ended {
   rank worker;
   incarnation_number incarnation{};
@@ -72,15 +67,13 @@ struct share_ended {
   std::uint64_t lost = 0; ///< sent to it, and not trained
 };
 
-/// Coordinator to feeder, when no worker is left. The feeder answers with `undealt_counted`.
+/// Coordinator to feeder, when no worker is left. Answered with `undealt_counted`.
 struct count_undealt {};
-
-/// Feeder to coordinator: so many batches are still to be dealt. No answer.
 struct undealt_counted {
-  std::uint64_t batches = 0;
+  std::uint64_t batches = 0; ///< still to be dealt
 };
 
-/// Coordinator to feeder, at the end of a run with a timeline. The feeder answers with `feeder_report`.
+/// Coordinator to feeder, at the end of a run with a timeline. Answered with `feeder_report`.
 struct report_feeder {};
 
 MAILGRAD_FIELDS(next_batch, worker, incarnation, has_samples)
@@ -89,10 +82,6 @@ MAILGRAD_FIELDS(switch_ahead, step)
 MAILGRAD_FIELDS(share_lost, worker, incarnation)
 MAILGRAD_FIELDS(deal_again, worker, incarnation, trained)
 MAILGRAD_FIELDS(share_ended, worker, incarnation, own, lost)
-MAILGRAD_NO_FIELDS(count_undealt)
 MAILGRAD_FIELDS(undealt_counted, batches)
-MAILGRAD_NO_FIELDS(data_exhausted)
-MAILGRAD_NO_FIELDS(stop_dealing)
-MAILGRAD_NO_FIELDS(report_feeder)
 
 } // namespace mailgrad

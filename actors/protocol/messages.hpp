@@ -4,15 +4,13 @@
 #include <mailgrad/actors/protocol/checkpoint_messages.hpp>
 #include <mailgrad/actors/protocol/feeder_messages.hpp>
 #include <mailgrad/actors/protocol/metrics_messages.hpp>
-#include <mailgrad/actors/protocol/recording_messages.hpp>
 #include <mailgrad/actors/protocol/run_messages.hpp>
 #include <mailgrad/actors/protocol/shard_messages.hpp>
 #include <mailgrad/actors/protocol/stage_messages.hpp>
 
-// All messages of a run, with the number by which CAF knows each. The headers above describe them, one
-// conversation each. A request is named verb + noun, a notice by a past participle, a reply by a noun.
-// Fractions travel as bits, because CAF 0.17 cannot encode every float. Times are nanoseconds of the run's
-// time source. A MAILGRAD_LOCAL_MESSAGE holds memory or statistics and cannot leave the process.
+// All messages of a run, with the number by which CAF knows each. The headers above describe them, and
+// docs/protocol.md has their rules. Fractions travel as bits, because CAF 0.17 cannot encode every float. A
+// MAILGRAD_LOCAL_MESSAGE holds memory or statistics and cannot leave the process.
 
 // In CAF 0.17 each source that sends a message would compile the code that copies, prints and serialises it,
 // which took a third of the time of our sources. So messages.cpp does so for all.

@@ -38,6 +38,15 @@ inline std::string listed(std::string_view noun, std::span<const std::uint32_t> 
   return text;
 }
 
+/// The numbers below `count` for which it holds.
+template <class Predicate>
+std::vector<std::uint32_t> numbers_where(std::size_t count, const Predicate& holds) {
+  std::vector<std::uint32_t> all;
+  for (std::uint32_t n = 0; n < count; ++n)
+    if (holds(n)) all.push_back(n);
+  return all;
+}
+
 /// "worker 0 (heard 0.2 s ago), 2 (not heard yet)", where `heard` gives the time of the last message of each.
 template <class Heard>
 std::string listed_with_last_words(std::string_view noun, std::span<const std::uint32_t> numbers, instant now,
@@ -130,16 +139,16 @@ void send_anonymously(const Handle& to, Ts&&... xs) {
 }
 
 /// Hands a message to an actor as if `from` had sent it; null: nobody.
-inline void send_as(const caf::actor& from, const caf::actor& to, caf::message m) {
+inline void send_as(const caf::actor& from, const caf::actor& to, caf::message m,
+                    caf::message_id id = caf::make_message_id()) {
   tsan_annotations::release(tsan_annotations::tag(to));
   const tsan_annotations::inside_caf hidden;
   auto* receiver = caf::actor_cast<caf::abstract_actor*>(to);
   auto sender = caf::actor_cast<caf::strong_actor_ptr>(from);
 #if CAF_MAJOR_VERSION >= 1
-  receiver->enqueue(caf::make_mailbox_element(std::move(sender), caf::make_message_id(), std::move(m)),
-                    nullptr);
+  receiver->enqueue(caf::make_mailbox_element(std::move(sender), id, std::move(m)), nullptr);
 #else
-  receiver->enqueue(std::move(sender), caf::make_message_id(), std::move(m), nullptr);
+  receiver->enqueue(std::move(sender), id, std::move(m), nullptr);
 #endif
 }
 
@@ -154,16 +163,8 @@ inline caf::message content_of(const caf::mailbox_element& what) {
 
 /// Ends an actor with these words as its reason, for whoever watches it.
 inline void end_with_words(const caf::actor& whom, const std::string& words) {
-  tsan_annotations::release(tsan_annotations::tag(whom));
-  const tsan_annotations::inside_caf hidden;
-  const caf::exit_msg end{whom->address(), caf::make_error(caf::sec::runtime_error, words)};
-#if CAF_MAJOR_VERSION >= 1
-  caf::anon_mail(end).send(whom);
-#else
-  caf::anon_send(whom, end);
-#endif
+  send_anonymously(whom, caf::exit_msg{whom->address(), caf::make_error(caf::sec::runtime_error, words)});
 }
-
 /// The same of the actor whose handler calls this.
 inline void quit_with_words(caf::event_based_actor* self, const std::string& words) {
   self->quit(caf::make_error(caf::sec::runtime_error, words));
@@ -273,6 +274,35 @@ template <class F>
 auto on(caf::event_based_actor* self, F f) {
   return on(self, std::move(f), &F::operator());
 }
+
+/// The state of an actor, or a part of one: what it sends, watches and handles is the actor's, and nobody
+/// else calls it.
+class actor_part {
+public:
+  explicit actor_part(caf::event_based_actor* self) : self_(self) {}
+
+protected:
+  template <class Handle, class... Ts>
+  void send(const Handle& to, Ts&&... xs) const {
+    messaging::send(self_, to, std::forward<Ts>(xs)...);
+  }
+  template <class Message>
+  void send_after(std::chrono::nanoseconds span, const Message& notice) const {
+    messaging::send_after(self_, span, notice);
+  }
+  template <class Handle, class Message>
+  void watch(const Handle& whom, const Message& notice) const {
+    messaging::watch(self_, whom, notice);
+  }
+  template <class F>
+  auto on(F f) const {
+    return messaging::on(self_, std::move(f));
+  }
+  caf::actor sender() const { return sender_of(self_); }
+  caf::actor myself() const { return caf::actor_cast<caf::actor>(self_); }
+
+  caf::event_based_actor* self_;
+};
 
 /// An actor with a state that lives until the actor ends. The state is made when the actor is first
 /// scheduled, so that an exception of its constructor ends the actor and not its spawner.

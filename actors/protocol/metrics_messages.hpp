@@ -2,13 +2,7 @@
 
 #include <mailgrad/actors/protocol/wire.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
-#include <mailgrad/optim/identity.hpp>
 #include <mailgrad/tensor/memory.hpp>
-
-#include <cstdint>
-#include <optional>
-#include <string>
 
 // How a run is measured while it goes on. No actor of the run waits for any of this.
 //
@@ -21,43 +15,38 @@
 
 namespace mailgrad {
 
-/// Tracker, coordinator, owner or worker_server of a run to observer: this has happened. No answer.
+/// Tracker, coordinator, owner or worker_server of a run to observer: this has happened.
 struct event_noted {
   run_event what;
 };
 
-/// The owner of a run to observer, when the run has ended, and observer to tracker: make the last line with
-/// these counts. The tracker answers with `event_noted` and `end_events`.
+/// The owner of an ended run to observer, and observer to tracker: make the last line with these counts. The
+/// tracker answers with `event_noted` and `end_events`.
 struct close_metrics {
   metrics_line known;
   caf::actor tracker;
 };
 
-/// Tracker to observer, as the last, and from the watch on the tracker: there is nothing more to tell. It
-/// ends.
+/// Tracker to observer, as the last, and from the watch on the tracker. The observer ends.
 struct end_events {};
 
-/// The spawner of a run to tracker, once: have the weights tested by the evaluator `by`. No answer.
+/// The spawner of a run to tracker, once: have the weights tested by the evaluator `by`.
 struct watch_tests {
   caf::actor by;
 };
 
-/// The spawner of a run to tracker, once: send `stop_training` to `whom` when the run has been trained
-/// enough. No answer.
+/// The spawner of a run to tracker, once: send `stop_training` to `whom` when it has been trained enough.
 struct stop_by {
   caf::actor whom;
 };
 
-/// Tracker to evaluator, one at a time: test the weights of this moment. The evaluator answers with
-/// `weights_tested`.
+/// Tracker to evaluator, one at a time: test the weights of this moment. Answered with `weights_tested`.
 struct test_weights {
   std::uint64_t steps = 0;
 };
-
-/// Evaluator to tracker, in answer to `test_weights`; `whole` is false if the test was given up or left out.
 struct weights_tested {
   evaluation_made what;
-  bool whole = true;
+  bool whole = true;          ///< false: the test was given up or left out
   std::string why_left_out{}; ///< in one line; empty if it was not
 };
 
@@ -66,15 +55,15 @@ struct tests_judged {
   judged_tests so_far;
 };
 
-/// Evaluator, or a reader of the lab, to shard: its weights are wanted. It answers with `shard_read`.
+/// Evaluator, or a reader of the lab, to shard: its weights are wanted. Answered with `shard_read`.
 struct read_shard {
   /// The GPU on which the weights are read, if they lie there; else they are wanted on the host. A shard of
   /// another process does not hear of it.
   std::optional<std::uint32_t> gpu{};
 };
 
-/// Shard to whoever asked, in answer to `read_shard`. Nobody writes to these weights, but workers do under
-/// hogwild on a GPU, where the reader copies them as they are.
+/// Nobody writes to these weights, but workers do under hogwild on a GPU, where the reader copies them as
+/// they are.
 struct shard_read {
   shard_index shard;
   version_number version;
@@ -82,7 +71,6 @@ struct shard_read {
   snapshot values;
 };
 
-MAILGRAD_NO_FIELDS(end_events)
 MAILGRAD_FIELDS(watch_tests, by)
 MAILGRAD_FIELDS(stop_by, whom)
 MAILGRAD_FIELDS(test_weights, steps)
@@ -90,7 +78,6 @@ template <class Inspector>
 auto inspect(Inspector& f, read_shard& x) {
   return wire::fields(f, x);
 }
-
 MAILGRAD_FIELDS_BY_NAME(shard_read, shard, version, in_block, values)
 
 } // namespace mailgrad

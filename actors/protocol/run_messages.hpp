@@ -3,38 +3,28 @@
 #include <mailgrad/actors/protocol/wire.hpp>
 #include <mailgrad/engine/account/actor_reports.hpp>
 #include <mailgrad/engine/account/run_meter.hpp>
-#include <mailgrad/engine/account/trace_track.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/engine/shard/switch_policy.hpp>
-#include <mailgrad/optim/identity.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-
 namespace mailgrad {
 
-// What the coordinator and the staleness tracker of a run are told and what they ask: workers join, finish
-// and die, a run makes progress and ends.
+// What the coordinator and the staleness tracker of a run are told and what they ask. docs/protocol.md says
+// of each message what its receiver owes.
 
 // -- towards the coordinator --------------------------------------------------------------------------------
 
-/// Device to coordinator, as its first message: `device` computes `worker`, and its death is to be watched
-/// for. No answer, unless the worker joins a run in progress: then `slot_given`, or `give_up` if the run has
-/// no slot for it.
+/// Device to coordinator, as its first message. No answer, unless the worker joins a run in progress: then
+/// `slot_given`, or `give_up` if the run has no slot for it.
 struct worker_joined {
   rank worker;
-  caf::actor device;
+  caf::actor device; ///< its death is to be watched for
   incarnation_number incarnation{};
   bool late = false; ///< it waits for its slot, and takes no part before
 };
 
-/// Device to coordinator, as its last message: the feeder has no further batch, or the worker leaves of its
-/// own will, and all gradients are answered. No answer.
+/// Device to coordinator, as its last message: all gradients are answered.
 struct worker_finished {
   worker_report report;
   incarnation_number incarnation{};
@@ -43,14 +33,14 @@ struct worker_finished {
   std::shared_ptr<saved_fields> in_block{};
 };
 
-/// Device to coordinator: the loss of `step` is not finite, and the worker has stopped. No answer.
+/// In its place: the loss of `step` is not finite.
 struct loss_diverged {
   worker_report report;
   std::uint64_t step = 0;
   incarnation_number incarnation{};
 };
 
-/// Device to coordinator: a kernel or an update rule failed in `step`, and the worker has stopped. No answer.
+/// In its place: a kernel or an update rule failed in `step`.
 struct worker_failed {
   worker_report report;
   std::uint64_t step = 0;
@@ -61,9 +51,9 @@ struct worker_failed {
   bool leaves_all = false;
 };
 
-/// Device to coordinator, if they are in two processes and the run has a timeline: what the worker has done
-/// since it told the last piece. The coordinator answers with `trace_taken` at once, and no other piece is
-/// sent before. The last one comes before the worker's report.
+/// Device of another process to coordinator, if the run has a timeline: what the worker has done since it
+/// told the last piece. Answered with `trace_taken` at once; no other piece is sent before. The last one
+/// comes before the worker's report.
 struct trace_reported {
   rank worker;
   incarnation_number incarnation{};
@@ -71,34 +61,32 @@ struct trace_reported {
 };
 
 /// Shard to coordinator, likewise: first when a worker has joined, then behind a gradient that was judged.
-/// The last one comes before the shard's report.
 struct shard_trace_reported {
   shard_index shard;
   trace_piece piece{};
 };
 
-/// To the coordinator, from the watch on a device actor: the actor has ended.
+/// To the coordinator, from the watch on a device actor. In all such notices, `why` is what the exception
+/// said that ended the actor; empty if none did.
 struct worker_lost {
   rank worker;
-  std::string why{}; ///< what the exception said that ended the actor; empty if none did
+  std::string why{};
   incarnation_number incarnation{};
 };
 
-/// To the coordinator, from the watch on a parameter actor: the actor has ended, and the weights that workers
-/// wait for are lost.
+/// To the coordinator, from the watch on a parameter actor.
 struct shard_lost {
   shard_index shard;
-  std::string why{}; ///< what the exception said that ended the actor; empty if none did
+  std::string why{};
 };
 
-/// To the coordinator and the recorder, from the watch on the feeder: the actor has ended. Batches, and deals
-/// that the recorder was not told, are lost.
+/// To the coordinator and the recorder, from the watch on the feeder.
 struct feeder_lost {
-  std::string why{}; ///< what the exception said that ended the actor; empty if none did
+  std::string why{};
 };
 
 /// The owner of a run to coordinator, or tracker: deal no more batches, and end when the dealt ones are
-/// trained. No answer.
+/// trained.
 struct stop_training {
   std::string why;
   bool enough = false; ///< the run has been trained as long as its options ask for
@@ -106,14 +94,14 @@ struct stop_training {
 
 // -- from the coordinator -----------------------------------------------------------------------------------
 
-/// Coordinator to device, in answer to a late `worker_joined`: the worker takes part from now on. No answer.
+/// Coordinator to device, in answer to a late `worker_joined`: the worker takes part from now on.
 struct slot_given {
   policy_epoch epoch;           ///< the present one
   worker_report so_far{};       ///< what earlier incarnations of this worker did, which this one adds to
   std::uint64_t checkpoint = 0; ///< the last that was taken; the worker is no part of that
 };
 
-/// Coordinator to device or shard, in answer to `trace_reported` and `shard_trace_reported`.
+/// In answer to `trace_reported` and `shard_trace_reported`.
 struct trace_taken {};
 
 /// Coordinator of a replay to joining_workers: bring this worker, which came late or came back in the
@@ -128,19 +116,19 @@ struct bring_worker {
 struct leave_run {};
 
 /// Coordinator to device: what the worker waits for will not come, so it reports and ends. The owner of a run
-/// sends it to every actor that still lives, which then ends. No answer.
+/// sends it to every actor that still lives, which then ends.
 struct give_up {};
 
-/// Coordinator to shard, at the end. The shard answers with `shard_report`.
+/// Coordinator to shard, at the end. Answered with `shard_report`.
 struct report_shard {};
 
-/// Coordinator to shards and devices, when nothing has happened for a while. The actor answers with a
-/// `wait_reason` for each wait that it knows of.
+/// Coordinator to shards and devices, when nothing has happened for a while. Answered with a `wait_reason`
+/// for each wait that the actor knows of.
 struct list_wait_reasons {};
 
 // -- towards the staleness tracker --------------------------------------------------------------------------
 
-/// Device to tracker, a few times a second: what the worker did since the last notice. No answer.
+/// Device to tracker, a few times a second: what the worker did since the last notice.
 struct worker_progress {
   rank worker;
   std::uint64_t steps = 0;
@@ -150,97 +138,78 @@ struct worker_progress {
   worker_sums sums{};              ///< of the span
 };
 
-/// Coordinator to tracker, once: the tracker shall answer with `signals_observed` each time that this many
-/// steps have been trained.
+/// Coordinator to tracker, once. Answered with `signals_observed` for each window of so many steps.
 struct watch_signals {
   std::uint64_t steps = 0;
 };
-
-/// Tracker to coordinator: loss, staleness and waits of the steps since the last such notice. No answer.
 struct signals_observed {
   run_signals what;
 };
 
-/// Shard to tracker, or device under hogwild, for every few hundred gradients applied: the version gaps since
-/// the last notice. No answer.
+/// Shard to tracker, or device under hogwild, for every few hundred gradients applied.
 struct staleness_observed {
-  staleness_histogram gaps;
+  staleness_histogram gaps;             ///< since the last notice
   std::optional<shard_counts> counts{}; ///< of the shard so far; none from a device
 };
 
-// -- to oneself ---------------------------------------------------------------------------------------------
+// -- to oneself, from any thread ----------------------------------------------------------------------------
 
-/// The runner of a device actor to that actor, from any thread: the step that was under way has ended. No
-/// answer.
+/// The runner of a device actor to that actor: the oldest step that was under way has ended.
 struct step_ended {};
 
-/// The runner of a device actor to that actor, from any thread, if the run is traced: the batch of a step has
-/// been copied to the device ahead. No answer.
+/// The runner of a device actor to that actor, if the run is traced: the batch of a step has been copied to
+/// the device ahead. Moments in ns of the actor's clock.
 struct batch_copied {
   step_number step;
-  std::int64_t begun = 0; ///< ns of the actor's clock: when the copy was queued
-  std::int64_t ended = 0; ///< ns: when the device was seen to have it
+  std::int64_t begun = 0; ///< when the copy was queued
+  std::int64_t ended = 0; ///< when the device was seen to have it
 };
 
-/// A timer to the link of a worker in virtual time: a message that the link carries has arrived. No answer.
+/// A timer to the link of a worker in virtual time: a message that the link carries has arrived.
 struct message_due {};
 
-/// The watch of a GPU to the actor of a shard on it: weights that were to be read on the host are there, or
-/// will never be. No answer.
+/// The watch of a GPU to an actor with work there: what it waits for is done, or will never be.
 struct weights_copied {};
 
-/// A timer to the actor of a shard, from any thread: the moment has come at which the policy closes a batch.
-/// No answer.
+/// A timer to the actor of a shard: the moment has come at which the policy closes a batch.
 struct window_over {
   std::int64_t moment = 0; ///< ns of the actor's clock
 };
 
-/// The exchange of a device actor to that actor, from any thread: the gradient of this step now holds the sum
-/// of those of all workers. No answer.
+/// The exchange of a device actor to that actor: the gradient of this step now holds the sum of all workers.
 struct gradients_summed {
   step_number step;
   sum_tag sum;
 };
 
 /// The coordinator to itself: it has waited so long for a worker. The owner to the coordinator: no worker
-/// will come any more. No answer.
+/// will come any more.
 struct wait_over {
   std::uint64_t number = 0; ///< of the wait, from 1; 0: of the owner
 };
 
 /// The handler of a worker that leaves to the coordinator, which by then has heard all that the worker has
-/// said: whether the run has failed is known now. The coordinator answers with `go_on`.
+/// said: whether the run has failed is known now. Answered with `go_on`.
 struct verdict_asked {};
 
-/// An actor that computes long work in parts, to itself: compute the next part. Messages that arrived before
-/// are handled first. Who spawns a replay, to joining_workers: the run has begun. The coordinator to a
-/// handler, in answer to `verdict_asked`. No answer.
+/// An actor that computes long work in parts, to itself: messages that arrived before are handled first. Who
+/// spawns a replay, to joining_workers: the run has begun.
 struct go_on {};
 
-MAILGRAD_NO_FIELDS(verdict_asked)
 MAILGRAD_FIELDS(worker_joined, worker, device, incarnation, late)
 MAILGRAD_FIELDS(worker_lost, worker, why, incarnation)
 MAILGRAD_FIELDS(bring_worker, worker, incarnation)
-MAILGRAD_NO_FIELDS(trace_taken)
-MAILGRAD_NO_FIELDS(leave_run)
 MAILGRAD_FIELDS(wait_over, number)
 MAILGRAD_FIELDS(shard_lost, shard, why)
 MAILGRAD_FIELDS(feeder_lost, why)
 MAILGRAD_FIELDS(stop_training, why, enough)
-MAILGRAD_NO_FIELDS(give_up)
-MAILGRAD_NO_FIELDS(report_shard)
-MAILGRAD_NO_FIELDS(list_wait_reasons)
 MAILGRAD_FIELDS(wait_reason, what, span)
 MAILGRAD_FIELDS(worker_sums, barrier_wait, bound_wait, feeder_wait, local_bytes)
 MAILGRAD_FIELDS(worker_progress, worker, steps, samples, loss_sum_bits, span, sums)
 MAILGRAD_FIELDS(watch_signals, steps)
-MAILGRAD_NO_FIELDS(step_ended)
-MAILGRAD_NO_FIELDS(message_due)
 MAILGRAD_FIELDS(batch_copied, step, begun, ended)
-MAILGRAD_NO_FIELDS(weights_copied)
 MAILGRAD_FIELDS(window_over, moment)
 MAILGRAD_FIELDS(gradients_summed, step, sum)
-MAILGRAD_NO_FIELDS(go_on)
 
 // These carry reports, which only our own inspector can write.
 
@@ -274,45 +243,38 @@ auto inspect(Inspector& f, worker_failed& x) {
 }
 MAILGRAD_FIELDS_BY_NAME(slot_given, epoch, so_far, checkpoint)
 
-// How the books of a run are told while it goes on. Each actor copies what it has counted so far, without
-// weights and timelines, and no actor waits for another.
+// How the books of a run are told while it goes on: copies of what each actor has counted so far, without
+// weights and timelines. No actor waits for another.
 //
 //     owner --gather_books--> coordinator --copy_books--> every shard --shard_books--> coordinator
 //                                         --copy_books--> every device --worker_books--> coordinator
 //     coordinator, when all have answered --> the owner's callback
 //     owner --tell_books--> coordinator --> the owner's callback, with the newest copies of all
 
-/// The owner of a run to coordinator: ask every actor for its books, and tell them when all have answered. An
-/// actor that has not answered an earlier question is not asked again. No answer but the callback.
+/// An actor that has not answered an earlier question is not asked again.
 struct gather_books {
   std::uint64_t request = 0; ///< from 1, rising
 };
 
-/// The owner of a run to coordinator: do not wait for those that have not answered. No answer but the
-/// callback.
+/// Do not wait for those that have not answered.
 struct tell_books {
   std::uint64_t request = 0;
 };
 
-/// Coordinator to shards and devices; wait_until_prepared() to shards. The actor answers with a copy of its
-/// books as soon as it handles messages: a device after its step, a shard when it is made or has updated.
+/// Coordinator to shards and devices; wait_until_prepared() to shards. Answered as soon as the actor handles
+/// messages: by a device after its step, by a shard when it is made or has updated.
 struct copy_books {};
 
-/// Shard to coordinator, in answer to `copy_books`. Gradients that wait for their turn or in a batch stand in
-/// no account yet, unless the shard has taken them.
+/// Gradients that wait for their turn or in a batch stand in no account yet, unless the shard has taken them.
 struct shard_books {
   shard_report so_far; ///< without weights
 };
-
-/// Device to coordinator, in answer to `copy_books`.
 struct worker_books {
   worker_report so_far;
 };
 
 MAILGRAD_FIELDS(gather_books, request)
 MAILGRAD_FIELDS(tell_books, request)
-MAILGRAD_NO_FIELDS(copy_books)
-
 MAILGRAD_FIELDS_BY_NAME(shard_books, so_far)
 MAILGRAD_FIELDS_BY_NAME(worker_books, so_far)
 
@@ -323,21 +285,19 @@ MAILGRAD_FIELDS_BY_NAME(worker_books, so_far)
 //     shard --shard_weights of the next epoch--> every device: the worker goes on
 //     shard --policy_switched--> coordinator
 
-/// The owner of a run to coordinator: switch to `policy`, a text that make_policy() reads. No answer.
+/// The owner of a run to coordinator.
 struct request_switch {
-  std::string policy;
+  std::string policy; ///< as make_policy() reads it
   std::string why;
 };
 
-/// Coordinator to device: begin no step until the weights of `epoch` are there. The device answers with
-/// `worker_paused`.
+/// Coordinator to device: begin no step until the weights of `epoch` are there.
 struct pause_worker {
   policy_epoch epoch;
   bool direct = false; ///< the next policy is hogwild: the worker then writes into the shared block
 };
 
-/// Device to coordinator, in answer to `pause_worker`: all gradients up to `step` are pushed, and none is
-/// being computed.
+/// The answer: all gradients up to `step` are pushed, and none is being computed.
 struct worker_paused {
   rank worker;
   policy_epoch epoch;
@@ -348,7 +308,7 @@ struct worker_paused {
 
 /// Coordinator to shard: a worker may stand still now, though a batch awaits its gradient, since the policy
 /// is about to switch or the worker is about to end. So no other may wait for credit until a gradient of that
-/// worker is added up. It holds until the next policy begins. No answer.
+/// worker is added up. It holds until the next policy begins.
 struct free_credit {};
 
 /// Shard to coordinator, in answer to `switch_policy`: the policy of `epoch` has begun.
@@ -357,18 +317,16 @@ struct policy_switched {
   policy_epoch epoch;
 };
 
-/// Coordinator to feeder, once. The feeder answers with a `step_reached` at each step where it was made to
-/// hold.
+/// Coordinator to feeder, once. Answered with a `step_reached` at each step where it was made to hold.
 struct watch_holds {};
 
-/// Feeder to coordinator: `step` batches are dealt, and no more follow until `go_on_dealing`. In a replay
-/// `step` is the number of the recorded switch, from 1, that all workers have reached.
+/// `step` batches are dealt, and no more follow until `go_on_dealing`. In a replay `step` is the number of
+/// the recorded switch, from 1, that all workers have reached.
 struct step_reached {
   std::uint64_t step = 0;
 };
 
-/// Coordinator to feeder: from now on deal batches to the workers that ask, or to each rank its own. No
-/// answer.
+/// Coordinator to feeder: from now on deal batches to the workers that ask, or to each rank its own.
 struct go_on_dealing {
   bool by_rank = false;
   std::uint64_t held_at = 0; ///< the step at which the feeder holds and may now pass; 0: none
@@ -378,9 +336,7 @@ MAILGRAD_FIELDS(request_switch, policy, why)
 MAILGRAD_FIELDS(pause_worker, epoch, direct)
 MAILGRAD_FIELDS(worker_paused, worker, epoch, step, batches, incarnation)
 MAILGRAD_FIELDS(switch_policy, epoch, policy, steps, present, incarnations)
-MAILGRAD_NO_FIELDS(free_credit)
 MAILGRAD_FIELDS(policy_switched, shard, epoch)
-MAILGRAD_NO_FIELDS(watch_holds)
 MAILGRAD_FIELDS(step_reached, step)
 MAILGRAD_FIELDS(go_on_dealing, by_rank, held_at)
 
@@ -393,38 +349,36 @@ MAILGRAD_FIELDS(go_on_dealing, by_rank, held_at)
 //     worker's process --worker_leaves--> server: all that it will ever say has been said
 //     watcher --run_asked--> server --run_answered--> watcher
 
-/// Server to a worker's process, once: what its worker is to do (engine/plan/terms.hpp). No answer. To a
-/// parameter host: which shards it holds. It answers with `shards_ready`.
+/// Once to each process: what its worker is to do (engine/plan/terms.hpp), or which shards it
+/// holds.
 struct terms_given {
   std::string terms;
 };
 
-/// Parameter host to server, in answer to `terms_given`: its shards are there.
 struct shards_ready {
   std::string address; ///< where workers reach them
 };
 
-/// A worker's process to server, as its last message: the worker has ended. The server ends the session.
+/// The last message of a worker's process. The server ends the session.
 struct worker_leaves {
   bool early = false; ///< before the run had ended, since its owner asked for it
 };
 
 /// The network to a worker's host, when the connection to a parameter host has broken, and that host to
 /// itself after a while, if the session with the server goes on: then the run goes on without this
-/// incarnation. A server that has lost the parameter host as well ends the run meanwhile. No answer.
+/// incarnation. A server that has lost the parameter host as well ends the run meanwhile.
 struct shards_unreachable {
   std::string why;
   bool waited = false;
 };
 
-/// Watcher to server: what it wants to know or to change. The server answers with `run_answered`.
+/// What a watcher wants to know or to change.
 struct run_asked {
   std::uint64_t number = 0; ///< of the question, chosen by the watcher
   std::string what;         ///< "status", "switch", "stop"
   std::string argument;     ///< of "switch" a policy, of "stop" the reason
 };
 
-/// Server to watcher, in answer to `run_asked`.
 struct run_answered {
   std::uint64_t number = 0;
   bool refused = false;

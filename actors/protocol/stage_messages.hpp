@@ -1,24 +1,14 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/wire.hpp>
-#include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/worker/stage_program.hpp>
 #include <mailgrad/engine/worker/step_runner.hpp>
-#include <mailgrad/tensor/error.hpp>
 
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
-// How a worker computes a gradient on several devices. Each device has a stage of the model, which a stage
-// actor owns.
+// How a worker computes a gradient on several devices, each with a stage of the model that a stage actor
+// owns. None of these messages leaves the process.
 //
 //     worker --compute_step--> every stage;  every stage --step_computed--> worker: the gradient is complete
 //     stage --values_computed--> stage that reads them --values_used--> back: credit for another micro-batch
-//
-// None of these messages leaves the process.
 
 namespace mailgrad {
 
@@ -33,16 +23,14 @@ struct step_work {
   std::vector<caf::actor> stages; ///< by place among the worker's devices
 };
 
-/// Worker to each of its stages: compute your part of the step. The stage answers with `step_computed` or
-/// `stage_failed`.
+/// Worker to each of its stages. Answered with `step_computed` or `stage_failed`.
 struct compute_step {
   std::shared_ptr<const step_work> work;
   std::shared_ptr<trace_track> trace; ///< the stage records into it and returns it with the answer
 };
 
 /// Stage to a stage that reads them: the values of a segment. A queue of the same GPU may still compute them,
-/// and the reader's queue waits for their event; any other reader is told when they lie on the host. The
-/// reader answers with `values_used`.
+/// and the reader's queue waits for their event; any other reader is told when they lie on the host.
 struct values_computed {
   std::uint64_t step = 0;
   std::size_t micro_batch = 0;
@@ -50,16 +38,14 @@ struct values_computed {
   std::shared_ptr<const value_set> values;
 };
 
-/// Stage to stage, in answer to `values_computed`: the values have been read, or what reads them is queued,
-/// so those of another micro-batch may be sent.
+/// The answer: the values have been read, or what reads them is queued.
 struct values_used {
   std::uint64_t step = 0;
   std::size_t segment = 0;
   std::size_t reader = 0; ///< place of the stage that has read them
 };
 
-/// Stage to worker, in answer to `compute_step`: the stage's part of all micro-batches is in the gradient, or
-/// in `sum`.
+/// The stage's part of all micro-batches is in the gradient, or in `sum`.
 struct step_computed {
   std::uint64_t step = 0;
   std::size_t stage = 0; ///< its place among the worker's devices
@@ -68,8 +54,7 @@ struct step_computed {
   std::shared_ptr<trace_track> trace;
 };
 
-/// Stage to worker, in answer to `compute_step`: a kernel failed, or the model cannot be built for the size
-/// of a micro-batch.
+/// A kernel failed, or the model cannot be built for the size of a micro-batch.
 struct stage_failed {
   std::size_t stage = 0;
   std::string why;
@@ -77,7 +62,7 @@ struct stage_failed {
   std::optional<world_errc> by_device{}; ///< how its device has failed; empty: that is not why
 };
 
-/// To the worker, from the watch on a stage: the actor has ended.
+/// To the worker, from the watch on a stage.
 struct stage_lost {
   std::size_t stage = 0;
   std::string why{}; ///< what the exception said that ended the actor; empty if none did

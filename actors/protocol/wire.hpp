@@ -113,12 +113,11 @@ auto refuse_to_leave([[maybe_unused]] Inspector& f) {
     static constexpr auto names_ = wire::names_in<1 + std::ranges::count(list_, ',')>(list_);                \
     return wire::fields(inspector_, message_, names_, __VA_ARGS__);                                          \
   }
-/// The `inspect` of a message that has none.
-#define MAILGRAD_NO_FIELDS(type)                                                                             \
-  template <class Inspector>                                                                                 \
-  auto inspect(Inspector& inspector_, type& message_) {                                                      \
-    return wire::fields(inspector_, message_);                                                               \
-  }
+
+/// A message without fields.
+template <class Inspector, class Message>
+requires std::is_empty_v<Message>
+auto inspect(Inspector& f, Message& x) { return wire::fields(f, x); }
 
 /// The numbers of optim/identity.hpp, each a type of its own.
 template <class T>

@@ -1,13 +1,5 @@
 #include <mailgrad/actors/remote/acceptor.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <iterator>
-#include <utility>
-
 namespace mailgrad::remote {
 
 void serve_exchange(const std::shared_ptr<channel>& by, const exchange_terms& terms,
@@ -43,26 +35,6 @@ std::vector<wait_reason> waits_at_admission(std::uint64_t session, const channel
                                where, kept_out->step, bounds.on_way->who_fills_it({who.number})),
                    kept_out->span});
   return all;
-}
-
-std::string name_of_host(std::span<const std::uint32_t> shards) {
-  return "the parameter host of " + listed("shard", shards);
-}
-
-void admitted_workers::open(admission_bounds bounds, std::vector<std::uint32_t> shards) {
-  const std::lock_guard lock(mutex_);
-  bounds_ = std::move(bounds);
-  shards_ = std::move(shards);
-}
-
-void admitted_workers::add(std::uint64_t session, const net::member& who, std::shared_ptr<channel> by) {
-  const std::lock_guard lock(mutex_);
-  admitted_.insert_or_assign(session, admitted_peer{who, std::move(by)});
-}
-
-void admitted_workers::remove(std::uint64_t session) {
-  const std::lock_guard lock(mutex_);
-  admitted_.erase(session);
 }
 
 std::vector<wait_reason> admitted_workers::waits() const {

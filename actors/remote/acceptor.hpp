@@ -1,24 +1,7 @@
 #pragma once
 
-#include <mailgrad/actors/remote/admission.hpp>
 #include <mailgrad/actors/remote/channel.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
-#include <mailgrad/net/timing.hpp>
-
-#include <fmt/format.h>
-
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 // What a server and a parameter host have in common, where workers bring gradients to shards.
 
@@ -32,9 +15,7 @@ inline std::chrono::milliseconds kept_for(const net::timing& times) {
 
 /// What is told of those who are refused: the first few of a minute, and how many others there were.
 /// Strangers who knock without end would else fill the log.
-///
 /// Units   moments are those of one clock.
-/// Threads one caller at a time.
 class refusal_news {
 public:
   static constexpr std::uint64_t most_a_minute = 3;
@@ -71,13 +52,14 @@ void serve_exchange(const std::shared_ptr<channel>& by, const exchange_terms& te
 
 /// What is waited for between this process and the one at the other end of `by`: credit, a turn in a sum, and
 /// room for its gradients, of which it sends so many in a step. `where` says who lacks room: "the server".
-/// Threads any.
 std::vector<wait_reason> waits_at_admission(std::uint64_t session, const channel& by, const net::member& who,
                                             const admission_bounds& bounds, std::size_t gradients_a_step,
                                             const std::string& where);
 
 /// What people call the process that holds these shards: "the parameter host of shards 0, 2".
-std::string name_of_host(std::span<const std::uint32_t> shards);
+inline std::string name_of_host(std::span<const std::uint32_t> shards) {
+  return "the parameter host of " + listed("shard", shards);
+}
 
 /// The workers that a parameter host has let in, for its first shard, which tells the coordinator what they
 /// wait for.
@@ -85,10 +67,19 @@ std::string name_of_host(std::span<const std::uint32_t> shards);
 class admitted_workers {
 public:
   /// Workers may come to these shards.
-  void open(admission_bounds bounds, std::vector<std::uint32_t> shards);
-  void add(std::uint64_t session, const net::member& who, std::shared_ptr<channel> by);
-  void remove(std::uint64_t session);
-
+  void open(admission_bounds bounds, std::vector<std::uint32_t> shards) {
+    const std::lock_guard lock(mutex_);
+    bounds_ = std::move(bounds);
+    shards_ = std::move(shards);
+  }
+  void add(std::uint64_t session, const net::member& who, std::shared_ptr<channel> by) {
+    const std::lock_guard lock(mutex_);
+    admitted_.insert_or_assign(session, admitted_peer{who, std::move(by)});
+  }
+  void remove(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    admitted_.erase(session);
+  }
   std::vector<wait_reason> waits() const;
 
 private:

@@ -2,9 +2,6 @@
 
 #include <mailgrad/net/listen_address.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <numeric>
 
 namespace mailgrad::remote {
@@ -40,31 +37,9 @@ std::uint64_t sum_of(const std::vector<std::uint64_t>& all) {
 
 } // namespace
 
-// -- transit ------------------------------------------------------------------------------------------------
-
 transit::transit(std::uint64_t weights, std::uint64_t largest, std::size_t shards) noexcept
     : weights_(weights), most_arriving_(weights + gradients_beside), most_together_(2 * weights + all_beside),
       largest_(largest), shards_(shards) {}
-
-bool transit::fits() const noexcept {
-  return arriving_ + largest_ <= most_arriving_ && arriving_ + leaving_ + largest_ <= most_together_;
-}
-
-/// Weights that a worker gets when it joins leave without a gradient that could wait, so they may fill all
-/// room, and so may those of readers that have become slow. What leaves to fast readers has half of it
-/// nevertheless, until all but joins takes half as much again.
-bool transit::fits_fast() const {
-  std::uint64_t but_joins = arriving_;
-  for (const auto& [values, v] : leaves_) but_joins += v.joins ? 0 : v.bytes;
-  return but_joins + largest_ <= most_together_ + most_together_ / 2 &&
-         arriving_ + largest_ <= most_arriving_ && bytes_of(speed::fast) + largest_ <= most_together_ / 2;
-}
-
-/// There is always room for one of them.
-bool transit::fits_slow() const {
-  const std::uint64_t theirs = bytes_of(speed::slow);
-  return theirs == 0 || theirs + weights_ <= most_together_ / 2;
-}
 
 /// What such readers have under way, or are about to.
 std::uint64_t transit::bytes_of(speed readers) const {
@@ -75,45 +50,6 @@ std::uint64_t transit::bytes_of(speed readers) const {
   for (const auto& [values, v] : leaves_)
     if (goes_to_slow_alone(v) == slow) theirs += v.bytes;
   return theirs;
-}
-
-bool transit::goes_to_slow_alone(const version& v) const {
-  return std::ranges::all_of(v.to, [this](const auto& reads) { return is_slow(reads.first); });
-}
-
-/// Answers to all workers by turns overtake one another once in a turn.
-bool transit::is_slow(rank worker) const {
-  const auto found = readers_.find(worker);
-  if (found == readers_.end()) return false;
-  const reader& r = found->second;
-  return r.is_slow || (r.under_way > 0 && departed_ - r.since > most_overtaking());
-}
-
-bool transit::admits(bool has_room) {
-  refused_ = refused_ || !has_room;
-  return has_room;
-}
-
-bool transit::has_any_room() {
-  const std::lock_guard lock(mutex_);
-  return admits(fits() || fits_fast());
-}
-
-bool transit::has_room(rank worker) {
-  const std::lock_guard lock(mutex_);
-  return admits(is_slow(worker) ? fits() && fits_slow() : fits() || fits_fast());
-}
-
-void transit::when_room(std::function<void()> call) {
-  const std::lock_guard lock(mutex_);
-  call_ = std::move(call);
-}
-
-/// It calls with the lock held, so that nothing is called any more when when_room() has taken the call back.
-void transit::settle(calls&) {
-  if (!refused_ || !(fits() || fits_fast())) return;
-  refused_ = false;
-  if (call_) call_();
 }
 
 net::admission::units transit::arriving(rank from, std::uint64_t bytes) {
@@ -155,16 +91,6 @@ void transit::note_left(rank to, const void* values) {
   --r.under_way;
 }
 
-std::uint64_t transit::arriving_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return arriving_;
-}
-
-std::uint64_t transit::leaving_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return leaving_;
-}
-
 std::string transit::who_fills_it(rank worker) const {
   const std::lock_guard lock(mutex_);
   const bool waits_for_slow = is_slow(worker) && fits();
@@ -187,21 +113,6 @@ std::shared_ptr<transit> transit_by(const std::string& address, const parameter_
   const auto each = bytes_of_each(layout, shards);
   const std::uint64_t largest = each.empty() ? 0 : std::ranges::max(each);
   return std::make_shared<transit>(sum_of(each), largest, shards.size());
-}
-
-// -- turns in a sum -----------------------------------------------------------------------------------------
-
-gradient_credit::gradient_credit(std::vector<std::uint32_t> shards, std::size_t most)
-    : shards_(std::move(shards)), most_(std::max<std::size_t>(most, 1)), awaits_(shards_.size()) {}
-
-std::size_t gradient_credit::place_of(std::uint32_t shard) const {
-  return static_cast<std::size_t>(std::ranges::find(shards_, shard) - shards_.begin());
-}
-
-/// Null if the session has ended.
-gradient_credit::member* gradient_credit::find(std::uint64_t session) {
-  const auto found = members_.find(session);
-  return found == members_.end() ? nullptr : &found->second;
 }
 
 void gradient_credit::add(std::uint64_t session, rank worker, giving give) {
@@ -252,39 +163,6 @@ bool gradient_credit::gives_back(std::uint64_t session) {
   return true;
 }
 
-void gradient_credit::await(std::uint32_t shard, std::optional<rank> first, version_number version) {
-  const std::size_t place = place_of(shard);
-  if (place == shards_.size()) return;
-  change([&] { awaits_[place] = {true, first, version}; });
-}
-
-/// Shards switch their policy one after the other. While some have no turns, nobody waits for those of the
-/// others.
-bool gradient_credit::has_turns() const {
-  return std::ranges::all_of(awaits_, [](const awaited& a) { return !a.told || a.first; });
-}
-
-/// The place of the shard whose sum is behind those of the others.
-std::size_t gradient_credit::behind() const {
-  const auto found = std::ranges::min_element(awaits_, {}, [](const awaited& a) {
-    return std::pair(a.version.value, a.first.value_or(rank{}).value);
-  });
-  return static_cast<std::size_t>(found - awaits_.begin());
-}
-
-void gradient_credit::grant(member& m, std::size_t count, calls& after) {
-  if (count == 0) return;
-  m.granted += count;
-  granted_ += count;
-  after.emplace_back([give = m.give, count] { give(static_cast<std::uint32_t>(count)); });
-}
-
-void gradient_credit::give_all(calls& after) {
-  if (std::exchange(all_have_it_, true)) return;
-  const std::size_t each = shards_.size();
-  for (auto& [session, m] : members_) grant(m, each - std::min(each, m.granted + m.arriving), after);
-}
-
 /// Whom a shard awaits first has credit, whatever others have. True: its gradient is on its way.
 bool gradient_credit::serve_first(std::size_t place, calls& after) {
   const std::uint32_t first = awaits_[place].first->value;
@@ -295,15 +173,6 @@ bool gradient_credit::serve_first(std::size_t place, calls& after) {
     comes = comes || m.kept[place] > 0 || m.granted < shards_.size();
   }
   return comes;
-}
-
-/// A worker sends to all shards what it sends to one. So if the first that is awaited has begun, the others
-/// are behind it. If not, it may wait itself for what another shard answers, as one does that was lost
-/// between two of them and has come again.
-void gradient_credit::serve_firsts(std::size_t behind, calls& after) {
-  if (serve_first(behind, after)) return;
-  for (std::size_t place = 0; place < awaits_.size(); ++place)
-    if (awaits_[place].first != awaits_[behind].first) serve_first(place, after);
 }
 
 /// Gives credit to whoever may have some now.
@@ -341,20 +210,6 @@ std::shared_ptr<gradient_credit> credit_by(const std::string& address, const par
   return slots <= most ? nullptr : std::make_shared<gradient_credit>(shards, static_cast<std::size_t>(most));
 }
 
-// -- buffers ------------------------------------------------------------------------------------------------
-
-gradient_buffers::gradient_buffers(std::shared_ptr<const parameter_layout> layout) {
-  for (std::size_t s = 0; s < layout->shard_count(); ++s)
-    by_shard_.emplace_back([layout] { return make_gradient(*layout, block::for_overwrite); });
-}
-
-std::size_t gradient_buffers::count() const noexcept {
-  return std::accumulate(by_shard_.begin(), by_shard_.end(), std::size_t{0},
-                         [](std::size_t sum, const auto& pool) { return sum + pool.size(); });
-}
-
-// -- all bounds together ------------------------------------------------------------------------------------
-
 void admission_bounds::apply(net::server_options& terms) const {
   if (credit) terms.bodies_of_worker = 0; // they are given some when the shards say whom they await
   if (!on_way) return;
@@ -362,18 +217,6 @@ void admission_bounds::apply(net::server_options& terms) const {
     return who.part != net::role::worker || by->has_room({who.number});
   };
   terms.has_any_room = [by = on_way] { return by->has_any_room(); };
-}
-
-void admission_bounds::open(const std::shared_ptr<net::network>& network, net::server_end& end) const {
-  if (on_way) on_way->when_room([network, to = &end] { network->post(*to, [](net::instant) {}); });
-}
-
-void admission_bounds::close() const {
-  if (on_way) on_way->when_room({});
-}
-
-void admission_bounds::end(std::uint64_t session) const {
-  if (credit) credit->remove(session);
 }
 
 } // namespace mailgrad::remote

@@ -1,45 +1,10 @@
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/remote/channel.hpp>
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/net/ending.hpp>
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <exception>
-#include <utility>
 
 namespace mailgrad::remote {
 
 namespace {
-
-/// Stands in for an actor of another process: who sends it a message sends it to that one, and who watches it
-/// learns when the other process is gone.
-///
-/// It has no work of its own. A message becomes bytes on the thread of its sender, without a turn of this
-/// actor, since a thread of the scheduler may be busy with a step of a model for a long time. A message that
-/// it takes for a third process counts as read when that process has given credit for it.
-class actor_proxy final : public caf::event_based_actor {
-public:
-  actor_proxy(caf::actor_config& config, std::shared_ptr<channel> by, actor_address stands_for);
-
-  const char* name() const override { return "mailgrad.actor-proxy"; }
-  caf::behavior make_behavior() override;
-
-#if CAF_MAJOR_VERSION >= 1
-  bool enqueue(caf::mailbox_element_ptr what, caf::scheduler* scheduler) override;
-#else
-  void enqueue(caf::mailbox_element_ptr what, caf::execution_unit* host) override;
-  ~actor_proxy() override;
-  resume_result resume(caf::execution_unit* unit, std::size_t most) override;
-#endif
-
-private:
-  bool takes(const caf::mailbox_element& what) const;
-
-  const std::shared_ptr<channel> by_; ///< other threads read it
-  actor_address stands_for_;
-};
 
 /// Whether the connection by which a message came may bring another one when the receiver has read it.
 enum class receipt : std::uint8_t { none, of_message, of_body };
@@ -53,65 +18,60 @@ caf::message_id id_of(receipt asked) {
 }
 receipt asked_by(caf::message_id id) { return static_cast<receipt>(id.integer_value() & 3U); }
 
-void enqueue(caf::strong_actor_ptr from, const caf::actor& to, caf::message_id id, caf::message m) {
-  tsan_annotations::release(tsan_annotations::tag(to));
-  const tsan_annotations::inside_caf hidden;
-  auto* receiver = caf::actor_cast<caf::abstract_actor*>(to);
-#if CAF_MAJOR_VERSION >= 1
-  receiver->enqueue(caf::make_mailbox_element(std::move(from), id, std::move(m)), nullptr);
-#else
-  receiver->enqueue(std::move(from), id, std::move(m), nullptr);
-#endif
-}
-
 /// Goes when a message from a third process has left this one, and tells the stand-in for its sender.
 std::shared_ptr<const void> receipt_for(const caf::mailbox_element& message) {
   if (!message.mid.is_request() || !message.sender) return nullptr;
   return {nullptr, [to = caf::actor_cast<caf::actor>(message.sender),
-                    id = message.mid.response_id()](const void*) { enqueue(nullptr, to, id, {}); }};
+                    id = message.mid.response_id()](const void*) { messaging::send_as({}, to, {}, id); }};
 }
 
-/// Hands a message to an actor of this process as if `from` had sent it, which stands in for its sender. It
-/// hears, as asked, when the receiver has read it or is no more.
-void hand_message(const caf::actor& from, const caf::actor& to, caf::message m, receipt asked) {
-  enqueue(caf::actor_cast<caf::strong_actor_ptr>(from), to, id_of(asked), std::move(m));
-}
+/// Stands in for an actor of another process: who sends it a message sends it to that one, and who watches it
+/// learns when the other process is gone.
+///
+/// It has no work of its own. A message becomes bytes on the thread of its sender, without a turn of this
+/// actor, since a thread of the scheduler may be busy with a step of a model for a long time. A message that
+/// it takes for a third process counts as read when that process has given credit for it.
+class actor_proxy final : public caf::event_based_actor {
+public:
+  actor_proxy(caf::actor_config& config, std::shared_ptr<channel> by, actor_address stands_for)
+      : caf::event_based_actor(config), by_(std::move(by)), stands_for_(stands_for) {
+    tsan_annotations::release(tsan_annotations::tag(this));
+  }
 
-actor_proxy::actor_proxy(caf::actor_config& config, std::shared_ptr<channel> by, actor_address stands_for)
-    : caf::event_based_actor(config), by_(std::move(by)), stands_for_(stands_for) {
-  tsan_annotations::release(tsan_annotations::tag(this));
-}
-
-/// It hears the order to end, and nothing else.
-caf::behavior actor_proxy::make_behavior() {
-  return {[](const step_ended&) {}};
-}
-
-/// What a handler returns for a message comes with the receipt.
-bool actor_proxy::takes(const caf::mailbox_element& what) const {
-  caf::message m = messaging::content_of(what);
-  const auto kind = m.empty() ? std::nullopt : kind_of(m);
-  if (kind) by_->post(stands_for_, caf::actor_cast<caf::actor>(what.sender), *kind, m, receipt_for(what));
-  if (what.mid.is_response()) by_->was_read(asked_by(what.mid) == receipt::of_body);
-  return kind || what.mid.is_response();
-}
+  const char* name() const override { return "mailgrad.actor-proxy"; }
+  /// It hears the order to end, and nothing else.
+  caf::behavior make_behavior() override {
+    return {[](const step_ended&) {}};
+  }
 
 #if CAF_MAJOR_VERSION >= 1
-bool actor_proxy::enqueue(caf::mailbox_element_ptr what, caf::scheduler* scheduler) {
-  return takes(*what) || caf::event_based_actor::enqueue(std::move(what), scheduler);
-}
+  bool enqueue(caf::mailbox_element_ptr what, caf::scheduler* scheduler) override {
+    return takes(*what) || caf::event_based_actor::enqueue(std::move(what), scheduler);
+  }
 #else
-void actor_proxy::enqueue(caf::mailbox_element_ptr what, caf::execution_unit* host) {
-  if (!takes(*what)) caf::event_based_actor::enqueue(std::move(what), host);
-}
-
-actor_proxy::~actor_proxy() { tsan_annotations::acquire(tsan_annotations::tag(this)); }
-
-caf::event_based_actor::resume_result actor_proxy::resume(caf::execution_unit* unit, std::size_t most) {
-  const tsan_annotations::inside_caf hidden;
-  return caf::event_based_actor::resume(unit, most);
-}
+  void enqueue(caf::mailbox_element_ptr what, caf::execution_unit* host) override {
+    if (!takes(*what)) caf::event_based_actor::enqueue(std::move(what), host);
+  }
+  ~actor_proxy() override { tsan_annotations::acquire(tsan_annotations::tag(this)); }
+  resume_result resume(caf::execution_unit* unit, std::size_t most) override {
+    const tsan_annotations::inside_caf hidden;
+    return caf::event_based_actor::resume(unit, most);
+  }
 #endif
+
+private:
+  /// What a handler returns for a message comes with the receipt.
+  bool takes(const caf::mailbox_element& what) const {
+    caf::message m = messaging::content_of(what);
+    const auto kind = m.empty() ? std::nullopt : kind_of(m);
+    if (kind) by_->post(stands_for_, caf::actor_cast<caf::actor>(what.sender), *kind, m, receipt_for(what));
+    if (what.mid.is_response()) by_->was_read(asked_by(what.mid) == receipt::of_body);
+    return kind || what.mid.is_response();
+  }
+
+  const std::shared_ptr<channel> by_; ///< other threads read it
+  actor_address stands_for_;
+};
 
 /// The step of a gradient; none of any other message.
 std::optional<std::uint64_t> step_of(message_kind kind, const caf::message& m) {
@@ -137,10 +97,6 @@ auto done_or_refused(const Work& work) {
 }
 
 } // namespace
-
-void channel::add(actor_address a, const caf::actor& handle) {
-  add(a, std::function([&] { return handle; }));
-}
 
 caf::actor channel::add(actor_address a, const std::function<caf::actor()>& spawned) {
   caf::actor made;
@@ -174,18 +130,6 @@ caf::actor channel::add_far(caf::actor_system& system, actor_address a) {
   if (over) messaging::end_with_words(made, *over);
   return made;
 }
-
-void channel::take_form(message_kind kind, std::unique_ptr<body_form> form) {
-  const std::lock_guard lock(mutex_);
-  forms_[kind] = std::move(form);
-}
-
-void channel::keep_credit(message_kind kind, std::function<bool()> whether) {
-  const std::lock_guard lock(mutex_);
-  keeps_credit_[kind] = std::move(whether);
-}
-
-// -- to the other process -----------------------------------------------------------------------------------
 
 channel::outgoing channel::written(const actor_address& to, const caf::actor& from, message_kind kind,
                                    const caf::message& m) {
@@ -236,16 +180,11 @@ void channel::post(const actor_address& to, const caf::actor& from, message_kind
 }
 
 void channel::end_for_want_of_room() {
-  network_.post(*endpoint_, [self = shared_from_this()](net::instant now) {
-    if (!self->session_) return;
-    const std::string words = fmt::format("{} takes no messages, and more than {} MiB wait for it",
-                                          self->session_->peer_name(), self->most_waiting_ >> 20);
-    self->session_->end({net::end_reason::no_credit, words}, now);
+  on_network([this](net::session& s, net::instant now) {
+    s.end({net::end_reason::no_credit, fmt::format("{} takes no messages, and more than {} MiB wait for it",
+                                                   s.peer_name(), most_waiting_ >> 20)},
+          now);
   });
-}
-
-void channel::ask_for_flush() {
-  network_.post(*endpoint_, [self = shared_from_this()](net::instant) { self->flush(); });
 }
 
 /// On any thread: the last holder of what the other process lends lets it go.
@@ -257,15 +196,6 @@ void channel::give_back(std::uint64_t number) {
     if (std::exchange(flush_asked_, true)) return;
   }
   ask_for_flush();
-}
-
-/// On any thread, as give_back(). It takes no lock: whoever reads a gradient that is refused lets its credit
-/// go with the channel's lock held, and the next one gets it.
-void channel::allow(std::uint32_t bodies) {
-  if (is_over_) return;
-  network_.post(*endpoint_, [self = shared_from_this(), bodies](net::instant) {
-    if (self->session_) self->session_->allow(0, bodies);
-  });
 }
 
 void channel::flush() {
@@ -302,28 +232,6 @@ void channel::send_what_waits() {
   }
 }
 
-std::vector<wait_reason> channel::waits() const {
-  std::vector<wait_reason> all;
-  for (auto& wait : {own_wait(), peers_wait()})
-    if (wait) all.push_back(*wait);
-  return all;
-}
-
-std::optional<wait_reason> channel::own_wait() const {
-  const std::lock_guard lock(mutex_);
-  return for_credit_.told(network_.now());
-}
-
-std::optional<wait_reason> channel::peers_wait() const {
-  const std::lock_guard lock(mutex_);
-  return peers_wait_.told(network_.now());
-}
-
-std::uint64_t channel::peers_step() const {
-  const std::lock_guard lock(mutex_);
-  return peers_step_;
-}
-
 /// False if there is no credit.
 bool channel::send(outgoing& message) {
   if (session_->now_is() != net::session::state::joined) return false;
@@ -339,14 +247,6 @@ bool channel::send(outgoing& message) {
   return session_->send(message.head);
 }
 
-void channel::end(net::ending why) {
-  network_.post(*endpoint_, [self = shared_from_this(), why = std::move(why)](net::instant now) {
-    if (self->session_) self->session_->end(why, now);
-  });
-}
-
-// -- from the other process ---------------------------------------------------------------------------------
-
 /// Sending may end the session, and then its owner may let this object go.
 void channel::joined(const net::welcome& terms) {
   const auto self = shared_from_this();
@@ -357,11 +257,6 @@ void channel::joined(const net::welcome& terms) {
     most_waiting_ = most_waiting_beside + 4 * static_cast<std::size_t>(terms.most_body_bytes);
   }
   if (events_.on_joined) events_.on_joined(terms);
-  flush();
-}
-
-void channel::credit_came() {
-  const auto self = shared_from_this();
   flush();
 }
 
@@ -410,8 +305,6 @@ channel::incoming channel::opened(net::byte_view message, std::span<std::byte>* 
   return came;
 }
 
-void channel::message_came(net::byte_view message) { take(opened(message, nullptr, {})); }
-
 std::span<std::byte> channel::place_of_body(net::byte_view tag, std::uint64_t size) {
   std::span<std::byte> place;
   done_or_refused([&] { body_ = opened(tag, &place, {size}); });
@@ -431,8 +324,6 @@ bool channel::body_lent(net::byte_view tag, const net::borrowed& body, std::uint
   });
   return true;
 }
-
-void channel::body_came(net::byte_view) { take(std::exchange(body_, {})); }
 
 /// The two connections are read one apart from the other, so a message may come before one that was sent
 /// first. Credit bounds how many wait here.
@@ -464,11 +355,11 @@ bool channel::is_held(const incoming& message) {
 }
 
 void channel::ask_for_held_messages() {
-  network_.post(*endpoint_, [self = shared_from_this()](net::instant now) {
+  on_network([this](net::session& s, net::instant now) {
     try {
-      self->hand_out_held();
+      hand_out_held();
     } catch (const net::protocol_error& e) {
-      if (self->session_) self->session_->end({e.reason(), e.what()}, now);
+      if (session_) s.end({e.reason(), e.what()}, now);
     }
   });
 }
@@ -492,18 +383,6 @@ void channel::hand_out_held() {
   }
 }
 
-/// On any thread, and without a lock, as allow(). Most credit goes back with the next message. Without one it
-/// goes when a part of the window has been read; what is left of the window then is no reason to wait.
-void channel::was_read(bool had_body) {
-  if (!(had_body ? bodies_read_ : messages_read_).is_due() || is_over_) return;
-  network_.post(*endpoint_, [self = shared_from_this()](net::instant) { self->give_back_credit(); });
-}
-
-void channel::give_back_credit() {
-  const std::uint32_t messages = messages_read_.count.exchange(0), bodies = bodies_read_.count.exchange(0);
-  if (session_ && messages + bodies > 0) session_->allow(messages, bodies);
-}
-
 bool channel::keeps_credit_of(message_kind kind) const {
   std::function<bool()> asked;
   {
@@ -513,38 +392,12 @@ bool channel::keeps_credit_of(message_kind kind) const {
   return asked && asked();
 }
 
-void channel::progress_reported(const net::progress& p) {
-  const std::lock_guard lock(mutex_);
-  peers_step_ = p.step;
-  peers_wait_.become(p.waits_for, network_.now());
-}
-
-void channel::held(bool is_held) {
-  const std::lock_guard lock(mutex_);
-  held_since_ = is_held ? std::optional(network_.now()) : std::nullopt;
-}
-
 std::optional<channel::held_out> channel::held_gradient(std::size_t gradients_a_step) const {
   const std::lock_guard lock(mutex_);
   const bool all_came =
       peers_step_ < step_came_ || (peers_step_ == step_came_ && came_of_step_ >= gradients_a_step);
   if (!held_since_ || over_ || peers_step_ == 0 || all_came) return std::nullopt;
   return held_out{peers_step_, (network_.now() - *held_since_).count()};
-}
-
-/// Hears that messages which name no sender are read. The caller holds the mutex.
-caf::actor channel::stand_in_for_nobody(caf::actor_system& system) {
-  caf::actor& nobody = far_[actor_address{}];
-  if (!nobody) nobody = stand_in(system, {});
-  return nobody;
-}
-
-/// Messages that came before for the same actor go first.
-void channel::hand_out(const incoming& message) {
-  if (held_.contains(message.to)) hand_out_held();
-  if (!session_) return;
-  if (hand_to_actor(message) || (message.had_body && keeps_credit_of(message.kind))) return;
-  message.had_body ? session_->allow(0, 1) : session_->allow(1, 0);
 }
 
 /// True: it has its credit until it is read.
@@ -563,12 +416,10 @@ bool channel::hand_to_actor(const incoming& message) {
     }
   }
   const bool counts_unanswered = bound_of(message.kind).what == message_bound::of::unanswered;
-  if (counts_unanswered || !from) {
-    hand_message(from, to, std::move(m), receipt::none);
-    return false;
-  }
-  hand_message(from, to, std::move(m), message.had_body ? receipt::of_body : receipt::of_message);
-  return true;
+  const bool is_receipted = !counts_unanswered && from;
+  const receipt asked = message.had_body ? receipt::of_body : receipt::of_message;
+  messaging::send_as(from, to, std::move(m), id_of(is_receipted ? asked : receipt::none));
+  return is_receipted;
 }
 
 void channel::ended(const net::ending& why) {

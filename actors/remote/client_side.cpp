@@ -2,9 +2,6 @@
 
 #include <mailgrad/actors/remote/membership.hpp>
 
-#include <algorithm>
-#include <utility>
-
 namespace mailgrad::remote {
 
 client_side::client_side(std::shared_ptr<net::network> by, net::hello says, channel_events told)
@@ -27,48 +24,9 @@ client_side::client_side(std::shared_ptr<net::network> by, net::hello says, chan
   channel_->attach(*end_, end_->own());
 }
 
-client_side::~client_side() { close("the process has left"); }
-
 void client_side::join(const std::string& address) {
   connect(address);
   if (const auto failed = wait_until_in()) throw join_error(*failed);
-}
-
-void client_side::connect(const std::string& address) {
-  const std::lock_guard lock(connecting_);
-  if (!closed_) network_->connect(*end_, address);
-}
-
-std::optional<net::ending> client_side::wait_until_in() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return terms_ || ended_; });
-  return terms_ ? std::nullopt : ended_; // one that is in may have ended since
-}
-
-std::optional<net::welcome> client_side::terms() const {
-  const std::lock_guard lock(mutex_);
-  return terms_;
-}
-
-std::optional<net::ending> client_side::outcome() const {
-  const std::lock_guard lock(mutex_);
-  return ended_;
-}
-
-bool client_side::wait_for(std::chrono::milliseconds span) const {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, span, [this] { return ended_.has_value(); });
-}
-
-net::ending client_side::wait() const {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return ended_.has_value(); });
-  return *ended_;
-}
-
-void client_side::leave(const std::string& words) {
-  channel_->leave(words);
-  close(words);
 }
 
 void client_side::close(const std::string& words) {
@@ -95,19 +53,6 @@ bool may_pass(refusal_code c) {
 bool is_of_the_connection(end_reason r) noexcept {
   return r == end_reason::silent || r == end_reason::lost || r == end_reason::superseded ||
          r == end_reason::late;
-}
-
-void rejoin_plan::is_in(const net::welcome& terms, net::instant now) {
-  terms_ = terms;
-  in_since_ = now;
-  takes_any_ = false;
-}
-
-bool rejoin_plan::is_cut_off(const net::ending& why, net::instant now) {
-  if (patience_.count() == 0 || !is_of_the_connection(why.reason)) return false;
-  if (now - in_since_ > longest_pause) pause_ = std::chrono::milliseconds{0};
-  until_ = now + patience_;
-  return true;
 }
 
 net::hello rejoin_plan::says() const {

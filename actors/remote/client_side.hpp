@@ -1,21 +1,8 @@
 #pragma once
 
 #include <mailgrad/actors/remote/channel.hpp>
-#include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/hello.hpp>
-#include <mailgrad/net/network.hpp>
-#include <mailgrad/net/timing.hpp>
 
-#include <atomic>
-#include <chrono>
 #include <condition_variable>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <stdexcept>
-#include <string>
 
 namespace mailgrad::remote {
 
@@ -23,14 +10,13 @@ namespace mailgrad::remote {
 inline constexpr std::chrono::seconds most_farewell{2};
 
 /// A process that has joined, or joins, a run of another process: its channel and the session below.
-///
 /// Threads one owner; wait(), wait_for(), terms() and close(): any.
 class client_side {
 public:
   /// `by` carries the bytes. The events are called on the network's thread.
   client_side(std::shared_ptr<net::network> by, net::hello says, channel_events events);
   /// close(), if that was not called.
-  ~client_side();
+  ~client_side() { close("the process has left"); }
   client_side(const client_side&) = delete;
   client_side& operator=(const client_side&) = delete;
 
@@ -39,33 +25,53 @@ public:
 
   /// Lends values that lie in this heap, where both processes see it. Before it connects.
   void lend_from(std::shared_ptr<net::shared_heap> heap) { end_->lend_from(std::move(heap)); }
-  /// What people call the server, where it is not that of the run. Before it connects.
+  // The rest of what is said before it connects.
   void call_server(std::string name) { end_->own().call_server(std::move(name)); }
-  /// Waits for a server that stands still, as long as timing::patience() says. Before it connects.
   void greet_patiently() { end_->own().greet_patiently(); }
   /// The server is known to have listened: if nobody does, connect() fails at once.
   void try_once() { end_->try_once(); }
   /// Connects, and returns when the server has taken this process in.
-  ///
   /// Errors  std::invalid_argument for no address; join_error with the words of the end.
   void join(const std::string& address);
   /// The first half of join(), which does not wait.
-  ///
   /// Errors  std::invalid_argument for no address.
-  void connect(const std::string& address);
+  void connect(const std::string& address) {
+    const std::lock_guard lock(connecting_);
+    if (!closed_) network_->connect(*end_, address);
+  }
   /// The other half. Returns how it ended if the server did not take this process in.
-  std::optional<net::ending> wait_until_in();
-  /// What the server said when it took this process in; none before.
-  std::optional<net::welcome> terms() const;
+  std::optional<net::ending> wait_until_in() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return terms_ || ended_; });
+    return terms_ ? std::nullopt : ended_; // one that is in may have ended since
+  }
+  /// None before it is in.
+  std::optional<net::welcome> terms() const {
+    const std::lock_guard lock(mutex_);
+    return terms_;
+  }
 
-  /// How the session has ended; none before.
-  std::optional<net::ending> outcome() const;
+  /// None before the session has ended.
+  std::optional<net::ending> outcome() const {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+  }
   /// Waits until the session has ended, but at most for `span`; true if it has.
-  bool wait_for(std::chrono::milliseconds span) const;
-  net::ending wait() const;
+  bool wait_for(std::chrono::milliseconds span) const {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, span, [this] { return ended_.has_value(); });
+  }
+  net::ending wait() const {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ended_.has_value(); });
+    return *ended_;
+  }
   /// Says goodbye, if the session has not ended, and cuts the connections. Nothing more is called when it
   /// returns.
-  void leave(const std::string& words);
+  void leave(const std::string& words) {
+    channel_->leave(words);
+    close(words);
+  }
   /// Cuts the connections. Nothing more is called when it returns.
   void close(const std::string& words);
 
@@ -93,9 +99,7 @@ bool is_of_the_connection(net::end_reason r) noexcept;
 /// It comes back only to the run that it knows. First it asks for its own number under the next incarnation:
 /// that ends what the server may still take for alive of the worker itself, and of nobody else. If another
 /// worker has the number by now, it takes any that is free.
-///
 /// Units   moments are those of one clock.
-/// Threads one caller at a time.
 class rejoin_plan {
 public:
   static constexpr std::chrono::milliseconds shortest_pause{50};
@@ -106,9 +110,18 @@ public:
   explicit rejoin_plan(std::chrono::milliseconds patience) : patience_(patience) {}
 
   /// The server has taken it in, by these terms.
-  void is_in(const net::welcome& terms, net::instant now);
+  void is_in(const net::welcome& terms, net::instant now) {
+    terms_ = terms;
+    in_since_ = now;
+    takes_any_ = false;
+  }
   /// Its session has ended. Whether it shall try to come back.
-  bool is_cut_off(const net::ending& why, net::instant now);
+  bool is_cut_off(const net::ending& why, net::instant now) {
+    if (patience_.count() == 0 || !is_of_the_connection(why.reason)) return false;
+    if (now - in_since_ > longest_pause) pause_ = std::chrono::milliseconds{0};
+    until_ = now + patience_;
+    return true;
+  }
   /// How long to wait before the next try: nothing before the first, and longer each time, also when it was
   /// cut off again at once.
   std::chrono::milliseconds pause() const noexcept { return pause_; }

@@ -1,19 +1,25 @@
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
-#include <mailgrad/engine/wire/encoded_numbers.hpp>
-#include <mailgrad/engine/wire/wire_format.hpp>
-#include <mailgrad/files/archive.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <memory>
-#include <span>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad::remote {
+
+namespace {
+
+bool all_finite(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float x) { return std::isfinite(x); });
+}
+
+/// The rows and the width of a variable that is a table.
+table_extent extent_of(const placed_variable& table) {
+  const std::size_t rows = table.dims.rank() > 0 ? table.dims[0] : 1;
+  return {rows, table.dims.size() / rows};
+}
+
+} // namespace
 
 rows_of_shard rows_in(const parameter_layout& layout, const gradient_rows& part, std::uint32_t shard) {
   const gradient_rows all = listed_rows(part);
@@ -59,25 +65,12 @@ void decode_table(const wire_format& format, const parameter_layout& layout, std
   into.held.push_back(decoded);
 }
 
-namespace {
-
-bool all_finite(std::span<const float> values) {
-  return std::ranges::all_of(values, [](float x) { return std::isfinite(x); });
-}
-
-} // namespace
-
 bool adds_nothing(const dense_addend& a) { return a.covered && a.covered->empty(); }
 
 shard_range dense_range_of(const parameter_layout& layout, std::uint32_t shard) {
   const shard_range all = layout.shard(shard);
   const std::size_t dense = layout.dense_size();
   return {std::min(all.begin, dense), std::min(all.end, dense)};
-}
-
-table_extent extent_of(const placed_variable& table) {
-  const std::size_t rows = table.dims.rank() > 0 ? table.dims[0] : 1;
-  return {rows, table.dims.size() / rows};
 }
 
 gradient_encoder::gradient_encoder(wire_format f, std::shared_ptr<const parameter_layout> layout)

@@ -1,29 +1,9 @@
 #pragma once
 
-#include <mailgrad/engine/model/gradient.hpp>
 #include <mailgrad/engine/shard/push_gradient.hpp>
 #include <mailgrad/engine/wire/error_feedback.hpp>
-#include <mailgrad/engine/wire/wire_format.hpp>
-#include <mailgrad/graph/parameter_layout.hpp>
-#include <mailgrad/optim/identity.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-namespace mailgrad {
-
-struct wire_format;
-
-} // namespace mailgrad
 
 namespace mailgrad::remote {
 
@@ -37,7 +17,6 @@ rows_of_shard rows_in(const parameter_layout& layout, const gradient_rows& part,
 /// Those rows as float32.
 std::string encoded_rows_of(const parameter_layout& layout, const gradient_rows& part, std::uint32_t shard);
 /// Adds the rows of one table to a gradient, from the bytes of a peer.
-///
 /// Errors  archive_error: there is no such table, or the bytes are no rows of it.
 void decode_table(const wire_format& format, const parameter_layout& layout, std::size_t variable,
                   std::string_view rows, gradient& into);
@@ -62,7 +41,6 @@ public:
   /// Encodes the part of a gradient that belongs to a shard: its dense range, and rows of tables that lie in
   /// it. Nothing, and nothing has changed, if a number is not finite: then the gradient goes as it is, and is
   /// to the shard what it would be in one process.
-  ///
   /// Errors  shape_error for parts that are not of this layout.
   std::optional<messages> encode(std::uint32_t shard, step_number step, std::span<const float> dense,
                                  std::span<const gradient_rows> tables);
@@ -93,7 +71,5 @@ bool adds_nothing(const dense_addend& a);
 
 /// Where the dense part of a shard lies.
 shard_range dense_range_of(const parameter_layout& layout, std::uint32_t shard);
-/// The rows and the width of a variable that is a table.
-table_extent extent_of(const placed_variable& table);
 
 } // namespace mailgrad::remote

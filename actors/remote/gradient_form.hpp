@@ -4,19 +4,6 @@
 #include <mailgrad/actors/remote/admission.hpp>
 #include <mailgrad/actors/remote/gradient_encoder.hpp>
 #include <mailgrad/actors/remote/message_table.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/model/gradient.hpp>
-#include <mailgrad/engine/model/object_pool.hpp>
-#include <mailgrad/engine/wire/wire_format.hpp>
-#include <mailgrad/graph/parameter_layout.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad::remote {
 
@@ -74,7 +61,8 @@ struct exchange_terms {
   incarnation_number incarnation{};
   std::shared_ptr<const parameter_layout> layout;
   std::shared_ptr<const time_source> time;
-  std::shared_ptr<exchange_clock> clock;
+  std::shared_ptr<exchange_clock> clock =
+      layout ? std::make_shared<exchange_clock>(layout->shard_count()) : nullptr;
   wire_format wire{};                          ///< how gradients travel
   std::uint32_t devices = 1;                   ///< of the worker, each of which may add to a gradient
   std::shared_ptr<gradient_encoder> encoder{}; ///< of a worker whose gradients travel in a lossy format
@@ -83,22 +71,20 @@ struct exchange_terms {
   std::uint64_t session = 0; ///< that of the worker, for its credit
 };
 
-/// Gradients as bytes. A shard gets its own range.
+/// Gradients as bytes. A shard gets its own range; a gradient whose values another worker carries has none.
 ///
 /// As float32, a dense range lies in the message as it lies in memory and is not copied; rows of tables,
 /// ranges that are covered in part, addends of further devices, and weights for a sampled gap make an
-/// archive. In a lossy format the
-/// factor of clipping is multiplied in before, and a dense range alone is the bytes of the format; a gradient
-/// with numbers that are not finite goes as float32.
+/// archive. In a lossy format the factor of clipping is multiplied in before, and a dense range alone is the
+/// bytes of the format; a gradient with numbers that are not finite goes as float32.
 ///
-/// A gradient whose values another worker carries has no bytes.
-///
-/// A dense range that the worker lends is read where the worker has written it. Otherwise
-/// the shard gets a gradient of the size of the model, of which only its range has pages in memory
-/// (gradient_buffers).
+/// A dense range that the worker lends is read where the worker has written it. Otherwise the shard gets a
+/// gradient of gradient_buffers.
 class gradient_form final : public body_form {
 public:
-  explicit gradient_form(exchange_terms terms);
+  explicit gradient_form(exchange_terms terms) : terms_(std::move(terms)) {
+    if (!terms_.bounds.buffers) terms_.bounds.buffers = std::make_shared<gradient_buffers>(terms_.layout);
+  }
 
   attached write(const caf::message& m, const actor_address& to, field_inspector& fields) override;
   arriving begin(field_inspector& fields, const actor_address& from, const actor_address& to,
@@ -111,7 +97,10 @@ private:
   packing packing_of(const push_gradient& x, bool encoded) const;
   attached pack(const push_gradient& x, std::uint32_t shard,
                 const std::optional<gradient_encoder::messages>& encoded) const;
-  std::optional<gradient_encoder::messages> encode(const push_gradient& x, std::uint32_t shard) const;
+  /// Nothing if the gradient travels as it is: the format is exact, or cannot say what it holds.
+  std::optional<gradient_encoder::messages> encode(const push_gradient& x, std::uint32_t shard) const {
+    return terms_.encoder ? terms_.encoder->encode(shard, x) : std::nullopt;
+  }
   /// What a gradient holds from its first byte on.
   struct held {
     net::admission::units credit{}, room{};

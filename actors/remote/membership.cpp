@@ -1,31 +1,14 @@
 #include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/actors/remote/worker_host.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
-#include <mailgrad/engine/plan/training_options.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/net/usual_network.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <condition_variable>
-#include <exception>
-#include <mutex>
-#include <stdexcept>
-#include <string_view>
 #include <thread>
-#include <utility>
 
 namespace mailgrad::remote {
 
 namespace {
-
-net::hello hello_of(const join_options& o) {
-  net::hello says;
-  says.part = net::role::worker;
-  says.number = o.number;
-  return says;
-}
 
 void require_devices(const std::vector<device>& devices) {
   if (devices.empty()) throw std::invalid_argument("join: expected a device or several, found none");
@@ -75,34 +58,37 @@ std::string words_of_return(const net::welcome& before, const net::welcome& now)
 
 } // namespace
 
-class membership::implementation {
-public:
-  implementation(const std::string& address, join_options options);
-  ~implementation();
+struct membership::implementation {
+  implementation(const std::string& address, join_options options)
+      : address_(address), options_(checked_join(address, std::move(options))),
+        computer_(computer_of(options_.devices)), plan_(options_.rejoin), home_(options_.devices) {
+    const auto first = new_incarnation({.number = options_.number}, false);
+    incarnation_ = first;
+    try {
+      first->begin();
+      if (const auto failed = first->wait_until_in()) throw join_error(*failed);
+    } catch (...) {
+      first->cut("it was not taken in");
+      home_.wait();
+      throw;
+    }
+    take_in(first);
+    keeper_ = std::thread([this] { keep(); });
+  }
+  ~implementation() {
+    leave();
+    if (!wait_for(most_farewell)) cut();
+    keeper_.join();
+    incarnation_.reset();
+    home_.wait();
+  }
 
-  std::string name() const {
-    const std::lock_guard lock(mutex_);
-    return name_in(terms_);
-  }
-  caf::actor worker() const { return incarnation()->worker(); }
-  worker_peers peers() const { return incarnation()->peers(); }
-  bool wait_for_begin(std::chrono::milliseconds span) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, span, [this] { return begun_ || ended_; });
-  }
   bool wait_for(std::chrono::milliseconds span) const {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, span, [this] { return ended_.has_value(); });
   }
-  net::ending wait() const {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return ended_.has_value(); });
-    return *ended_;
-  }
   void leave() { last_incarnation()->leave(); }
   void cut() { last_incarnation()->cut("cut off"); }
-
-private:
   std::shared_ptr<member_incarnation> incarnation() const {
     const std::lock_guard lock(mutex_);
     return incarnation_;
@@ -112,15 +98,101 @@ private:
     return leaving_;
   }
   net::instant now() const { return options_.time->now(); }
-  std::shared_ptr<member_incarnation> new_incarnation(net::hello says, bool tries_once);
-  std::shared_ptr<member_incarnation> last_incarnation();
-  void take_in(const std::shared_ptr<member_incarnation>& incarnation);
-  void keep();
-  bool comes_back(net::ending& why);
-  bool wait_to_try();
-  std::optional<net::ending> try_to_join(net::hello says);
   void tell(const std::string& words) const {
     if (options_.on_event) options_.on_event(words);
+  }
+
+  std::shared_ptr<member_incarnation> new_incarnation(net::hello says, bool tries_once) {
+    say(says.says, net::feature::devices, std::to_string(options_.devices.size()));
+    say(says.says, net::feature::device_names, names_of(options_.devices));
+    say(says.says, net::feature::computer, computer_.name);
+    say(says.says, net::feature::products, computer_.products);
+    const auto begin = [this] {
+      const std::lock_guard lock(mutex_);
+      begun_ = true;
+      changed_.notify_all();
+    };
+    return std::make_shared<member_incarnation>(home_.system(), address_, std::move(says), tries_once,
+                                                options_, begin);
+  }
+
+  /// No other incarnation follows that one.
+  std::shared_ptr<member_incarnation> last_incarnation() {
+    const std::lock_guard lock(mutex_);
+    leaving_ = true;
+    changed_.notify_all();
+    return incarnation_;
+  }
+
+  /// The server has taken it in.
+  void take_in(const std::shared_ptr<member_incarnation>& incarnation) {
+    const net::welcome terms = *incarnation->terms();
+    plan_.is_in(terms, now());
+    const std::lock_guard lock(mutex_);
+    terms_ = terms;
+  }
+
+  /// Keeps the worker in the run until its membership ends. A thread of its own, since it waits.
+  void keep() {
+    for (;;) {
+      const auto present = incarnation();
+      net::ending why = present->wait();
+      present->cut("its session has ended");
+      if (comes_back(why)) continue;
+      const std::lock_guard lock(mutex_);
+      ended_ = std::move(why);
+      changed_.notify_all();
+      return;
+    }
+  }
+
+  /// Tries to come back after this end. If that cannot be, `why` says how it ended in all.
+  bool comes_back(net::ending& why) {
+    if (!plan_.is_cut_off(why, now())) return false;
+    const net::welcome before = terms_;
+    tell(fmt::format("{} is cut off: {}", name_in(before), why.words));
+    for (;;) {
+      if (!wait_to_try()) {
+        why = {net::end_reason::left, "it left while it was cut off: " + why.words};
+        return false;
+      }
+      const std::optional<net::ending> failed = try_to_join(plan_.says());
+      if (!failed) break;
+      if (plan_.tries_again_after(*failed, now())) continue;
+      why = {failed->reason, why.words + words_of_failure(*failed), failed->refused_for};
+      return false;
+    }
+    tell(words_of_return(before, terms_));
+    return true;
+  }
+
+  /// False if its owner wants to leave meanwhile.
+  bool wait_to_try() {
+    std::unique_lock lock(mutex_);
+    return !changed_.wait_for(lock, plan_.pause(), [this] { return leaving_; });
+  }
+
+  /// Returns why it failed.
+  std::optional<net::ending> try_to_join(net::hello says) {
+    const auto next = new_incarnation(std::move(says), true);
+    {
+      const std::lock_guard lock(mutex_);
+      incarnation_ = next;
+      begun_ = false;
+    }
+    try {
+      next->begin();
+    } catch (const std::exception& e) { // as MPI once it has failed
+      next->cut("it cannot connect");
+      return net::ending{net::end_reason::failed, e.what()};
+    }
+    if (is_leaving()) next->leave(); // the owner may have told it before it could hear
+    std::optional<net::ending> failed = next->wait_until_in();
+    if (!failed)
+      take_in(next);
+    else
+      next->cut("it was not taken in");
+    return failed;
   }
 
   const std::string address_;
@@ -140,138 +212,26 @@ private:
   std::thread keeper_;
 };
 
-membership::implementation::implementation(const std::string& address, join_options options)
-    : address_(address), options_(checked_join(address, std::move(options))),
-      computer_(computer_of(options_.devices)), plan_(options_.rejoin), home_(options_.devices) {
-  const auto first = new_incarnation(hello_of(options_), false);
-  incarnation_ = first;
-  try {
-    first->begin();
-    if (const auto failed = first->wait_until_in()) throw join_error(*failed);
-  } catch (...) {
-    first->cut("it was not taken in");
-    home_.wait();
-    throw;
-  }
-  take_in(first);
-  keeper_ = std::thread([this] { keep(); });
-}
-
-membership::implementation::~implementation() {
-  leave();
-  if (!wait_for(most_farewell)) cut();
-  keeper_.join();
-  incarnation_.reset();
-  home_.wait();
-}
-
-std::shared_ptr<member_incarnation> membership::implementation::new_incarnation(net::hello says,
-                                                                                bool tries_once) {
-  say(says.says, net::feature::devices, std::to_string(options_.devices.size()));
-  say(says.says, net::feature::device_names, names_of(options_.devices));
-  say(says.says, net::feature::computer, computer_.name);
-  say(says.says, net::feature::products, computer_.products);
-  const auto begin = [this] {
-    const std::lock_guard lock(mutex_);
-    begun_ = true;
-    changed_.notify_all();
-  };
-  return std::make_shared<member_incarnation>(
-      home_.system(),
-      member_incarnation::options{options_.network, address_, std::move(says), tries_once, options_.devices,
-                                  options_.known, options_.plugins, options_.time, options_.samples,
-                                  options_.on_streamed, options_.join_sums, options_.gpu_ends_run, begin});
-}
-
-/// The server has taken it in.
-void membership::implementation::take_in(const std::shared_ptr<member_incarnation>& incarnation) {
-  const net::welcome terms = *incarnation->terms();
-  plan_.is_in(terms, now());
-  const std::lock_guard lock(mutex_);
-  terms_ = terms;
-}
-
-/// Keeps the worker in the run until its membership ends. A thread of its own, since it waits.
-void membership::implementation::keep() {
-  for (;;) {
-    const auto present = incarnation();
-    net::ending why = present->wait();
-    present->cut("its session has ended");
-    if (comes_back(why)) continue;
-    const std::lock_guard lock(mutex_);
-    ended_ = std::move(why);
-    changed_.notify_all();
-    return;
-  }
-}
-
-/// Tries to come back after this end. If that cannot be, `why` says how it ended in all.
-bool membership::implementation::comes_back(net::ending& why) {
-  if (!plan_.is_cut_off(why, now())) return false;
-  const net::welcome before = terms_;
-  tell(fmt::format("{} is cut off: {}", name_in(before), why.words));
-  for (;;) {
-    if (!wait_to_try()) {
-      why = {net::end_reason::left, "it left while it was cut off: " + why.words};
-      return false;
-    }
-    const std::optional<net::ending> failed = try_to_join(plan_.says());
-    if (!failed) break;
-    if (plan_.tries_again_after(*failed, now())) continue;
-    why = {failed->reason, why.words + words_of_failure(*failed), failed->refused_for};
-    return false;
-  }
-  tell(words_of_return(before, terms_));
-  return true;
-}
-
-/// False if its owner wants to leave meanwhile.
-bool membership::implementation::wait_to_try() {
-  std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, plan_.pause(), [this] { return leaving_; });
-}
-
-/// Returns why it failed.
-std::optional<net::ending> membership::implementation::try_to_join(net::hello says) {
-  const auto next = new_incarnation(std::move(says), true);
-  {
-    const std::lock_guard lock(mutex_);
-    incarnation_ = next;
-    begun_ = false;
-  }
-  try {
-    next->begin();
-  } catch (const std::exception& e) { // as MPI once it has failed
-    next->cut("it cannot connect");
-    return net::ending{net::end_reason::failed, e.what()};
-  }
-  if (is_leaving()) next->leave(); // the owner may have told it before it could hear
-  std::optional<net::ending> failed = next->wait_until_in();
-  if (!failed)
-    take_in(next);
-  else
-    next->cut("it was not taken in");
-  return failed;
-}
-
-/// No other incarnation follows that one.
-std::shared_ptr<member_incarnation> membership::implementation::last_incarnation() {
-  const std::lock_guard lock(mutex_);
-  leaving_ = true;
-  changed_.notify_all();
-  return incarnation_;
-}
-
 membership::membership(const std::string& address, join_options options)
     : self_(std::make_unique<implementation>(address, std::move(options))) {}
 membership::~membership() = default;
 
-std::string membership::name() const { return self_->name(); }
-caf::actor membership::worker() const { return self_->worker(); }
-worker_peers membership::peers() const { return self_->peers(); }
-bool membership::wait_for_begin(std::chrono::milliseconds span) { return self_->wait_for_begin(span); }
+std::string membership::name() const {
+  const std::lock_guard lock(self_->mutex_);
+  return name_in(self_->terms_);
+}
+caf::actor membership::worker() const { return self_->incarnation()->worker(); }
+worker_peers membership::peers() const { return self_->incarnation()->peers(); }
+bool membership::wait_for_begin(std::chrono::milliseconds span) {
+  std::unique_lock lock(self_->mutex_);
+  return self_->changed_.wait_for(lock, span, [this] { return self_->begun_ || self_->ended_; });
+}
 bool membership::wait_for(std::chrono::milliseconds span) { return self_->wait_for(span); }
-net::ending membership::wait() { return self_->wait(); }
+net::ending membership::wait() {
+  std::unique_lock lock(self_->mutex_);
+  self_->changed_.wait(lock, [this] { return self_->ended_.has_value(); });
+  return *self_->ended_;
+}
 void membership::leave() { self_->leave(); }
 void membership::cut() { self_->cut(); }
 

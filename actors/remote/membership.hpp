@@ -121,7 +121,7 @@ public:
   void cut();
 
 private:
-  class implementation;
+  struct implementation;
   std::unique_ptr<implementation> self_;
 };
 

@@ -5,14 +5,7 @@
 #include <mailgrad/net/ending.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <concepts>
 #include <cstring>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad::remote {
 
@@ -38,17 +31,6 @@ std::string to_string(const actor_address& a) {
     return "the evaluator";
   }
   return "an actor that this build does not know";
-}
-
-caf::actor address_book::at(actor_address a) const {
-  const auto found = handles_.find(a);
-  return found == handles_.end() ? caf::actor() : found->second;
-}
-
-actor_address address_book::of(const caf::actor& handle) const {
-  for (const auto& [a, known] : handles_)
-    if (known == handle) return a;
-  return {};
 }
 
 void field_inspector::field(std::string_view name, caf::actor& x) {
@@ -158,93 +140,103 @@ caf::message read(field_inspector& f) {
   return caf::make_message(std::move(x));
 }
 
+/// Without "mailgrad::".
 template <class T>
-constexpr table_entry whole(message_kind number, std::string_view name, unsigned senders, unsigned receivers,
-                            message_bound bound, std::array<message_kind, 2> questions = {}) {
-  return {number, name, senders, receivers, holds<T>, write<T>, read<T>, subject_of<T>, bound, questions};
+constexpr std::string_view name_of_type = std::string_view(caf::type_name<T>::value).substr(10);
+
+template <class T>
+constexpr table_entry whole(message_kind number, unsigned senders, unsigned receivers, message_bound bound,
+                            std::array<message_kind, 2> questions = {}) {
+  return {number,   name_of_type<T>, senders,       receivers, holds<T>,
+          write<T>, read<T>,         subject_of<T>, bound,     questions};
 }
 /// A message whose values travel beside its fields, by a body_form.
 template <class T>
-constexpr table_entry with_body(message_kind number, std::string_view name, unsigned senders,
-                                unsigned receivers, message_bound bound,
-                                std::array<message_kind, 2> questions = {}) {
-  return {number, name, senders, receivers, holds<T>, nullptr, nullptr, nullptr, bound, questions};
+constexpr table_entry with_body(message_kind number, unsigned senders, unsigned receivers,
+                                message_bound bound, std::array<message_kind, 2> questions = {}) {
+  return {number, name_of_type<T>, senders, receivers, holds<T>, nullptr, nullptr, nullptr, bound, questions};
 }
 
 /// A shard gives no answer to a gradient that comes late for a switch of the policy, and sends the weights of
 /// the new one instead, which the worker may have by then. So two gradients may lack their answers.
-constexpr std::array table{
-    // between hosts
-    whole<terms_given>(1, "terms_given", of(duty::nobody), of(duty::host), once),
-    whole<worker_leaves>(2, "worker_leaves", of(duty::nobody), of(duty::host), once),
-    whole<run_asked>(3, "run_asked", of(duty::nobody), of(duty::host), unanswered(16)),
-    whole<run_answered>(4, "run_answered", of(duty::nobody), of(duty::host), unread, {3}),
-    whole<shards_ready>(5, "shards_ready", of(duty::nobody), of(duty::host), once),
-    // from a worker
-    whole<worker_joined>(16, "worker_joined", of(duty::worker), of(duty::coordinator), once),
-    whole<worker_finished>(17, "worker_finished", of(duty::worker), of(duty::coordinator), once),
-    whole<loss_diverged>(18, "loss_diverged", of(duty::worker), of(duty::coordinator), once),
-    whole<worker_failed>(19, "worker_failed", of(duty::worker), of(duty::coordinator), once),
-    whole<worker_paused>(20, "worker_paused", of(duty::worker), of(duty::coordinator), unread),
-    whole<worker_progress>(21, "worker_progress", of(duty::worker), of(duty::coordinator, duty::tracker),
-                           unread),
-    whole<worker_left>(22, "worker_left", of(duty::worker, duty::coordinator, duty::shard),
-                       of(duty::coordinator, duty::feeder, duty::shard), unread),
-    whole<worker_marked>(23, "worker_marked", of(duty::worker), of(duty::feeder), unread),
-    whole<worker_books>(24, "worker_books", of(duty::worker), of(duty::coordinator), unread),
-    whole<checkpoint_marker>(25, "checkpoint_marker", of(duty::worker), of(duty::shard), unread),
-    whole<checkpoint_part>(26, "checkpoint_part", of(duty::worker, duty::shard), of(duty::coordinator),
-                           unread),
-    whole<next_batch>(27, "next_batch", of(duty::worker), of(duty::feeder), unanswered(2)),
-    whole<join_shard>(28, "join_shard", of(duty::worker), of(duty::shard), once),
-    whole<wait_reason>(29, "wait_reason", of(duty::worker, duty::shard), of(duty::coordinator), unread),
-    whole<deal_again>(31, "deal_again", of(duty::worker), of(duty::feeder), once),
-    whole<trace_reported>(32, "trace_reported", of(duty::worker), of(duty::coordinator), unanswered(1)),
-    whole<worker_at_end>(33, "worker_at_end", of(duty::worker), of(duty::coordinator), once),
-    with_body<push_gradient>(30, "push_gradient", of(duty::worker), of(duty::shard), unanswered(2)),
-    // to a worker
-    whole<give_up>(48, "give_up", of(duty::coordinator), of(duty::shard, duty::worker), unread),
-    whole<list_wait_reasons>(49, "list_wait_reasons", of(duty::coordinator), of(duty::shard, duty::worker),
-                             unread),
-    whole<pause_worker>(50, "pause_worker", of(duty::coordinator), of(duty::worker), unread),
-    whole<take_checkpoint>(51, "take_checkpoint", of(duty::coordinator), of(duty::shard, duty::worker),
-                           unread),
-    whole<copy_books>(52, "copy_books", of(duty::coordinator), of(duty::shard, duty::worker), unread),
-    whole<entry_missing>(53, "entry_missing", of(duty::shard), of(duty::worker), unread, {30}),
-    whole<data_exhausted>(54, "data_exhausted", of(duty::feeder), of(duty::worker), unread, {27}),
-    whole<slot_given>(57, "slot_given", of(duty::coordinator), of(duty::worker), once),
-    whole<dealt_samples>(58, "dealt_samples", of(duty::feeder), of(duty::worker), unread, {27}),
-    whole<trace_taken>(59, "trace_taken", of(duty::coordinator), of(duty::shard, duty::worker), unread,
-                       {32, 73}),
-    whole<mark_at_end>(60, "mark_at_end", of(duty::coordinator), of(duty::worker), unread),
-    with_body<dealt_batch>(55, "dealt_batch", of(duty::feeder), of(duty::worker), unread, {27}),
-    with_body<shard_weights>(56, "shard_weights", of(duty::shard), of(duty::worker), unread, {30}),
-    // from a shard
-    whole<staleness_observed>(64, "staleness_observed", of(duty::shard, duty::worker), of(duty::tracker),
-                              unread),
-    whole<order_entry>(65, "order_entry", of(duty::shard), of(duty::shard), unread),
-    whole<order_noted>(66, "order_noted", of(duty::shard), of(duty::recorder), unread),
-    whole<policy_switched>(67, "policy_switched", of(duty::shard), of(duty::coordinator), unread),
-    whole<shard_report>(68, "shard_report", of(duty::shard), of(duty::coordinator), unread),
-    whole<shard_books>(69, "shard_books", of(duty::shard), of(duty::coordinator), unread),
-    whole<shard_read>(70, "shard_read", of(duty::shard), of(duty::evaluator), unread, {82}),
-    whole<trained_reported>(71, "trained_reported", of(duty::shard), of(duty::coordinator), unread),
-    whole<worker_lost>(72, "worker_lost", of(duty::shard), of(duty::coordinator), unread),
-    whole<shard_trace_reported>(73, "shard_trace_reported", of(duty::shard), of(duty::coordinator),
-                                unanswered(1)),
-    whole<recording_marked>(74, "recording_marked", of(duty::shard), of(duty::recorder), unread),
-    // to a shard
-    whole<switch_policy>(80, "switch_policy", of(duty::coordinator), of(duty::shard), unread),
-    whole<report_shard>(81, "report_shard", of(duty::coordinator), of(duty::shard), unread),
-    whole<read_shard>(82, "read_shard", of(duty::evaluator), of(duty::shard), unanswered(2)),
-    whole<tell_trained>(83, "tell_trained", of(duty::coordinator), of(duty::shard), unread),
-    whole<free_credit>(84, "free_credit", of(duty::coordinator), of(duty::shard), unread),
-};
+constexpr std::array table = [] {
+  using enum duty;
+  return std::array{
+      // between hosts
+      whole<terms_given>(1, of(nobody), of(host), once),
+      whole<worker_leaves>(2, of(nobody), of(host), once),
+      whole<run_asked>(3, of(nobody), of(host), unanswered(16)),
+      whole<run_answered>(4, of(nobody), of(host), unread, {3}),
+      whole<shards_ready>(5, of(nobody), of(host), once),
+      // from a worker
+      whole<worker_joined>(16, of(worker), of(coordinator), once),
+      whole<worker_finished>(17, of(worker), of(coordinator), once),
+      whole<loss_diverged>(18, of(worker), of(coordinator), once),
+      whole<worker_failed>(19, of(worker), of(coordinator), once),
+      whole<worker_paused>(20, of(worker), of(coordinator), unread),
+      whole<worker_progress>(21, of(worker), of(coordinator, tracker), unread),
+      whole<worker_left>(22, of(worker, coordinator, shard), of(coordinator, feeder, shard), unread),
+      whole<worker_marked>(23, of(worker), of(feeder), unread),
+      whole<worker_books>(24, of(worker), of(coordinator), unread),
+      whole<checkpoint_marker>(25, of(worker), of(shard), unread),
+      whole<checkpoint_part>(26, of(worker, shard), of(coordinator), unread),
+      whole<next_batch>(27, of(worker), of(feeder), unanswered(2)),
+      whole<join_shard>(28, of(worker), of(shard), once),
+      whole<wait_reason>(29, of(worker, shard), of(coordinator), unread),
+      whole<deal_again>(31, of(worker), of(feeder), once),
+      whole<trace_reported>(32, of(worker), of(coordinator), unanswered(1)),
+      whole<worker_at_end>(33, of(worker), of(coordinator), once),
+      with_body<push_gradient>(30, of(worker), of(shard), unanswered(2)),
+      // to a worker
+      whole<give_up>(48, of(coordinator), of(shard, worker), unread),
+      whole<list_wait_reasons>(49, of(coordinator), of(shard, worker), unread),
+      whole<pause_worker>(50, of(coordinator), of(worker), unread),
+      whole<take_checkpoint>(51, of(coordinator), of(shard, worker), unread),
+      whole<copy_books>(52, of(coordinator), of(shard, worker), unread),
+      whole<entry_missing>(53, of(shard), of(worker), unread, {30}),
+      whole<data_exhausted>(54, of(feeder), of(worker), unread, {27}),
+      whole<slot_given>(57, of(coordinator), of(worker), once),
+      whole<dealt_samples>(58, of(feeder), of(worker), unread, {27}),
+      whole<trace_taken>(59, of(coordinator), of(shard, worker), unread, {32, 73}),
+      whole<mark_at_end>(60, of(coordinator), of(worker), unread),
+      with_body<dealt_batch>(55, of(feeder), of(worker), unread, {27}),
+      with_body<shard_weights>(56, of(shard), of(worker), unread, {30}),
+      // from a shard
+      whole<staleness_observed>(64, of(shard, worker), of(tracker), unread),
+      whole<order_entry>(65, of(shard), of(shard), unread),
+      whole<order_noted>(66, of(shard), of(recorder), unread),
+      whole<policy_switched>(67, of(shard), of(coordinator), unread),
+      whole<shard_report>(68, of(shard), of(coordinator), unread),
+      whole<shard_books>(69, of(shard), of(coordinator), unread),
+      whole<shard_read>(70, of(shard), of(evaluator), unread, {82}),
+      whole<trained_reported>(71, of(shard), of(coordinator), unread),
+      whole<worker_lost>(72, of(shard), of(coordinator), unread),
+      whole<shard_trace_reported>(73, of(shard), of(coordinator), unanswered(1)),
+      whole<recording_marked>(74, of(shard), of(recorder), unread),
+      // to a shard
+      whole<switch_policy>(80, of(coordinator), of(shard), unread),
+      whole<report_shard>(81, of(coordinator), of(shard), unread),
+      whole<read_shard>(82, of(evaluator), of(shard), unanswered(2)),
+      whole<tell_trained>(83, of(coordinator), of(shard), unread),
+      whole<free_credit>(84, of(coordinator), of(shard), unread),
+  };
+}();
 
 const table_entry* find(message_kind number) {
   for (const table_entry& e : table)
     if (e.number == number) return &e;
   return nullptr;
+}
+
+void write_address(net::frame_writer& w, const actor_address& a) {
+  w.u8(static_cast<std::uint8_t>(a.what)).u32(a.number);
+}
+
+actor_address read_address(net::frame_reader& r) {
+  const std::uint8_t what = r.u8();
+  if (what > static_cast<std::uint8_t>(last_duty))
+    r.fail(fmt::format("expected a duty from 0 to {}, found {}", static_cast<int>(last_duty), what));
+  return {static_cast<duty>(what), r.u32()};
 }
 
 } // namespace
@@ -299,21 +291,6 @@ bool answers(message_kind answer, message_kind question) noexcept {
   const table_entry* e = find(answer);
   return e && question != 0 && (e->questions[0] == question || e->questions[1] == question);
 }
-
-namespace {
-
-void write_address(net::frame_writer& w, const actor_address& a) {
-  w.u8(static_cast<std::uint8_t>(a.what)).u32(a.number);
-}
-
-actor_address read_address(net::frame_reader& r) {
-  const std::uint8_t what = r.u8();
-  if (what > static_cast<std::uint8_t>(last_duty))
-    r.fail(fmt::format("expected a duty from 0 to {}, found {}", static_cast<int>(last_duty), what));
-  return {static_cast<duty>(what), r.u32()};
-}
-
-} // namespace
 
 void write_envelope(net::frame_writer& w, const envelope& head) {
   w.u64(head.order);

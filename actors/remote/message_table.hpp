@@ -2,25 +2,11 @@
 
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/files/archive.hpp>
-#include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/loan.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
-#include <chrono>
 #include <compare>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
 #include <set>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <vector>
 
 // What two processes say to each other, byte by byte in docs/messages.md: who is who, which messages cross
 // and how their fields are written, and what the other process may say.
@@ -54,15 +40,20 @@ std::string to_string(const actor_address& a);
 
 /// The handles behind the addresses of a channel: actors of this process, and those that stand in for actors
 /// of the other one.
-///
-/// Threads one caller at a time.
 class address_book {
 public:
   void add(actor_address a, caf::actor handle) { handles_[a] = std::move(handle); }
   /// Null if there is none.
-  caf::actor at(actor_address a) const;
+  caf::actor at(actor_address a) const {
+    const auto found = handles_.find(a);
+    return found == handles_.end() ? caf::actor() : found->second;
+  }
   /// nobody for an actor that has no address here.
-  actor_address of(const caf::actor& handle) const;
+  actor_address of(const caf::actor& handle) const {
+    for (const auto& [a, known] : handles_)
+      if (known == handle) return a;
+    return {};
+  }
 
   void clear() { handles_.clear(); }
 
@@ -168,7 +159,7 @@ message_kind kind_of() {
 /// "push_gradient"; empty for a number that this build does not know.
 std::string_view name_of(message_kind kind) noexcept;
 
-/// Writes the fields of a message whose values do not travel beside them.
+/// Of a message whose values do not travel beside them.
 void write_fields(message_kind kind, const caf::message& m, field_inspector& f);
 
 /// Errors  archive_error: there is no such kind, or the fields make no such message.
@@ -235,9 +226,7 @@ envelope read_envelope(net::frame_reader& r, bool has_body);
 /// What the other process of a channel may say, so that one that is not as it should be harms itself alone:
 /// it speaks for its own actors, in their words, and about its own shards and workers, and it keeps the
 /// bounds of its messages.
-///
 /// Errors  net::protocol_error, as refuse_message().
-/// Threads one caller at a time.
 class peer_checks {
 public:
   /// An actor of the other process.
@@ -278,16 +267,14 @@ struct announced {
   const net::borrowed* lent = nullptr;
 };
 
-/// Values on their way into this process: where their bytes belong, and the message they then make. The
-/// message is made in the order in which messages were sent, which may be later than when the bytes are
-/// there.
+/// Values on their way into this process: where their bytes belong, and the message they then make, in the
+/// order in which messages were sent.
 struct arriving {
   std::span<std::byte> place; ///< empty if lent values stay where they are; else they are copied to here
   std::function<caf::message()> finish; ///< may throw archive_error
 };
 
 /// How the values of one kind of message become bytes, such as those of a gradient.
-///
 /// Threads write(): any, one caller at a time for one receiver; the rest: the channel's.
 class body_form {
 public:
@@ -296,7 +283,6 @@ public:
   /// Writes what the other process must know before the values come, and returns these.
   virtual attached write(const caf::message& m, const actor_address& to, field_inspector& fields) = 0;
   /// Reads that.
-  ///
   /// Errors  archive_error: fields or size make no such message.
   virtual arriving begin(field_inspector& fields, const actor_address& from, const actor_address& to,
                          const announced& values) = 0;

@@ -1,26 +1,11 @@
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/remote/acceptor.hpp>
-#include <mailgrad/actors/remote/client_side.hpp>
-#include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
-#include <mailgrad/actors/shard/spawn_shard.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/usual_network.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <exception>
-#include <mutex>
-#include <stdexcept>
-#include <utility>
-
 namespace mailgrad::remote {
 
-using messaging::send_anonymously;
+using messaging::send_anonymously, messaging::spawn;
 
 namespace {
 
@@ -64,118 +49,98 @@ shard_acceptor::~shard_acceptor() {
 net::session_events& shard_acceptor::let_in(net::session& s, const std::string&) {
   const net::welcome terms = s.terms();
   auto by = std::make_shared<channel>(
-      *options_.network,
-      channel_events{[this, id = terms.session](const net::welcome&) { on_joined(id); },
-                     [this, id = terms.session](const net::ending& why) { on_ended(id, why); }});
+      *options_.network, channel_events{[this](const net::welcome& in) { on_joined(in); },
+                                        [this, terms](const net::ending& why) { on_ended(terms, why); }});
   by->attach(*end_, s);
   options_.admitted->add(terms.session, terms.you, by);
-  return *admitted_.emplace(terms.session, admitted_peer{terms, std::move(by)}).first->second.by;
+  return *admitted_.emplace(terms.session, std::move(by)).first->second;
 }
 
-void shard_acceptor::turned_away(const net::refusal& why, const std::string& from) {
-  if (!options_.on_event) return;
-  if (const auto line =
-          refused_.refused(fmt::format("refused {}: {}", from, why.words()), options_.network->now()))
-    options_.on_event(*line);
-}
-
-void shard_acceptor::on_joined(std::uint64_t session) {
-  const admitted_peer& g = admitted_.at(session);
-  const rank worker{g.terms.you.number};
+void shard_acceptor::on_joined(const net::welcome& terms) {
+  const std::shared_ptr<channel>& by = admitted_.at(terms.session);
+  by->add({duty::coordinator}, options_.coordinator);
+  for (const auto& [s, shard] : options_.shards) by->add({duty::shard, s}, shard);
   exchange_terms exchange{
-      options_.run,    worker,        {g.terms.incarnation - 1},
-      options_.layout, options_.time, std::make_shared<exchange_clock>(options_.layout->shard_count())};
+      options_.run, {terms.you.number}, {terms.incarnation - 1}, options_.layout, options_.time};
   exchange.wire = options_.wire;
   exchange.bounds = options_.bounds;
-  exchange.session = session;
+  exchange.session = terms.session;
   exchange.devices = options_.devices;
-  g.by->add({duty::coordinator}, options_.coordinator);
-  for (const auto& [s, shard] : options_.shards) g.by->add({duty::shard, s}, shard);
-  serve_exchange(g.by, exchange, system_);
+  serve_exchange(by, exchange, system_);
 }
 
 /// The shards hear of it from the coordinator, which passes it on to each of them when it knows what became
 /// of the worker. If they went on before, the others could train all that is theirs, and leave, before
 /// anybody knows that there is more to train. The coordinator is also told of a worker that says goodbye: its
 /// last message to a shard may not have been sent.
-void shard_acceptor::on_ended(std::uint64_t session, const net::ending& why) {
-  const admitted_peer gone = std::move(admitted_.at(session));
-  admitted_.erase(session);
-  options_.admitted->remove(session);
-  options_.bounds.end(session);
-  const rank worker{gone.terms.you.number};
-  const incarnation_number incarnation{gone.terms.incarnation - 1};
+void shard_acceptor::on_ended(const net::welcome& terms, const net::ending& why) {
+  const auto gone = admitted_.extract(terms.session); // which lives until here ends
+  options_.admitted->remove(terms.session);
+  options_.bounds.end(terms.session);
+  const rank worker{terms.you.number};
+  const incarnation_number incarnation{terms.incarnation - 1};
   if (why.reason != net::end_reason::left)
     send_anonymously(options_.coordinator, worker_lost{worker, why.words, incarnation});
   for (const auto& [s, shard] : options_.shards)
     messaging::send_as(shard, options_.coordinator, caf::make_message(worker_left{worker, incarnation}));
 }
 
-using messaging::on, messaging::send_anonymously, messaging::watch;
-
-shard_host::shard_host(caf::event_based_actor* self, shard_host_options options)
-    : self_(self), options_(std::move(options)) {}
-
 caf::behavior shard_host::make_behavior() {
   messaging::ignore_others(self_);
   return {
-      on(self_,
-         [this](const terms_given& x) {
-           try {
-             begin(x);
-           } catch (const std::exception& e) {
-             options_.by->fail(std::string("cannot hold these shards: ") + e.what());
-             end();
-           }
-         }),
-      on(self_,
-         [this](const shard_lost& x) {
-           options_.by->fail(
-               fmt::format("its shard {} failed{}{}", x.shard.value, x.why.empty() ? "" : ": ", x.why));
-           end();
-         }),
-      on(self_, [this](const give_up&) { end(); }),
+      on([this](const terms_given& x) {
+        try {
+          begin(x);
+        } catch (const std::exception& e) {
+          options_.by->fail(std::string("cannot hold these shards: ") + e.what());
+          end();
+        }
+      }),
+      on([this](const shard_lost& x) {
+        options_.by->fail(
+            fmt::format("its shard {} failed{}{}", x.shard.value, x.why.empty() ? "" : ": ", x.why));
+        end();
+      }),
+      on([this](const give_up&) { end(); }),
   };
 }
 
 void shard_host::begin(const terms_given& x) {
   if (!shards_.empty()) return; // the server tells them once
-  std::vector<shard_terms> terms = read_shard_terms(x.terms, options_.plugins);
+  std::vector<shard_terms> terms = read_shard_terms(x.terms, options_.holds.plugins);
   require_parameter_actor(terms.front().parameter_actor);
   shard_acceptor_options acceptor;
-  acceptor.network = options_.network;
-  acceptor.listen = options_.listen;
-  acceptor.on_event = options_.on_event;
+  const parameter_host_options& o = options_.holds;
+  acceptor.network = o.network;
+  acceptor.listen = o.listen;
+  acceptor.on_event = o.on_event;
   acceptor.times = options_.times();
   acceptor.run = terms.front().run;
   acceptor.slots = terms.front().slots;
   acceptor.devices = terms.front().devices;
   acceptor.wire = parse_wire_format(terms.front().wire);
   acceptor.layout = terms.front().layout;
-  acceptor.time = options_.time;
+  acceptor.time = o.time;
   acceptor.coordinator = options_.by->add_far(self_->system(), {duty::coordinator});
   options_.by->add_far(self_->system(), {duty::evaluator});
-  acceptor.heap = net::heap_for(options_.listen, kept_for(acceptor.times));
+  acceptor.heap = net::heap_for(o.listen, kept_for(acceptor.times));
   acceptor.bounds.buffers = std::make_shared<gradient_buffers>(acceptor.layout);
-  if (!options_.parameter_actor) { // one of another author may keep the messages themselves
-    std::vector<std::uint32_t> held;
-    for (const shard_terms& t : terms) held.push_back(t.shard.value);
-    acceptor.bounds.on_way = transit_by(options_.listen, *acceptor.layout, held);
-    acceptor.bounds.credit =
-        credit_by(options_.listen, *acceptor.layout, held, acceptor.slots, acceptor.devices);
+  std::vector<std::uint32_t> mine;
+  for (const shard_terms& t : terms) mine.push_back(t.shard.value);
+  if (!o.parameter_actor) { // one of another author may keep the messages themselves
+    acceptor.bounds.on_way = transit_by(o.listen, *acceptor.layout, mine);
+    acceptor.bounds.credit = credit_by(o.listen, *acceptor.layout, mine, acceptor.slots, acceptor.devices);
   }
   spawn_shards(std::move(terms), net::blocks_of(acceptor.heap), acceptor);
   acceptor.shards = shards_;
   acceptor_ = std::make_unique<shard_acceptor>(std::move(acceptor), self_->system());
-  std::vector<std::uint32_t> mine;
-  for (const auto& [s, shard] : shards_) mine.push_back(s);
-  options_.on_begin(mine, acceptor_->address());
-  options_.by->post({duty::host}, {}, kind_of<shards_ready>(),
-                    caf::make_message(shards_ready{acceptor_->address()}));
+  std::ranges::sort(mine);
+  if (o.on_begin) o.on_begin(mine, acceptor_->address());
+  options_.by->tell_host(shards_ready{acceptor_->address()});
 }
 
 void shard_host::require_parameter_actor(const std::string& wanted) const {
-  const std::string found = options_.parameter_actor ? options_.parameter_actor->name : "";
+  const std::string found = options_.holds.parameter_actor ? options_.holds.parameter_actor->name : "";
   if (found == wanted) return;
   const auto in_words = [](const std::string& kind) {
     return kind.empty() ? "Mailgrad's" : "'" + kind + "'";
@@ -198,16 +163,17 @@ void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source block
     if (!is_mine(s)) all[s] = by.add_far(system, {duty::shard, s});
   parameter_actor_options with;
   with.tracker = by.add_far(system, {duty::tracker});
-  with.time = options_.time;
+  with.time = options_.holds.time;
   with.tells_trace_to = acceptor.coordinator;
   with.timer = options_.timer;
   if (terms.front().records) with.recorder = by.add_far(system, {duty::recorder});
   const std::uint32_t first = terms.back().shard.value;
   for (shard_terms& t : terms) {
     const std::uint32_t s = t.shard.value;
-    with.trace = t.trace_events == 0 ? nullptr
-                                     : std::make_shared<trace_track>(fmt::format("shard {}", s),
-                                                                     t.trace_events, options_.time->now());
+    with.trace = t.trace_events == 0
+                     ? nullptr
+                     : std::make_shared<trace_track>(fmt::format("shard {}", s), t.trace_events,
+                                                     options_.holds.time->now());
     if (acceptor.bounds.credit)
       with.awaits = [credit = acceptor.bounds.credit, s](std::optional<rank> whom, version_number version) {
         credit->await(s, whom, version);
@@ -216,34 +182,39 @@ void shard_host::spawn_shards(std::vector<shard_terms> terms, block_source block
     if (s == 0)
       for (const auto& [index, shard] : all) with.followers.push_back(shard);
     shards_[s] = all[s] = by.add({duty::shard, s}, [&] {
-      return spawn_shard(system, std::move(t), with, {.blocks = blocks}, options_.parameter_actor.get());
+      return spawn_shard(system, std::move(t), with, {.blocks = blocks},
+                         options_.holds.parameter_actor.get());
     });
-    watch(self_, shards_[s], shard_lost{{s}});
+    watch(shards_[s], shard_lost{{s}});
   }
 }
 
-void shard_host::end() {
-  acceptor_.reset();
-  for (const auto& [s, shard] : shards_) send_anonymously(shard, give_up{});
-  self_->quit();
-}
-
-using messaging::send_anonymously, messaging::spawn;
-
-namespace {
-
-net::hello hello_of_host() {
-  net::hello says;
-  says.part = net::role::shard;
-  return says;
-}
-
-} // namespace
-
 class parameter_host::implementation {
 public:
-  implementation(const std::string& address, parameter_host_options options);
-  ~implementation();
+  implementation(const std::string& address, parameter_host_options options)
+      : home_({{device_kind::cpu, 0}}),
+        client_(options.network ? options.network : net::usual_network(address), {.part = net::role::shard},
+                {{}, [this](const net::ending&) { end(); }}) {
+    options.network = client_.network();
+    {
+      const std::lock_guard lock(mutex_);
+      host_ = spawn<shard_host>(home_.system(), shard_host_options{client_.way(), std::move(options), [this] {
+                                                                     return client_.terms()->times;
+                                                                   }});
+    }
+    client_.way()->add({duty::host}, host_);
+    try {
+      client_.join(address);
+    } catch (...) {
+      end_actors();
+      throw;
+    }
+  }
+  ~implementation() {
+    leave("its process has ended");
+    client_.wait_for(most_farewell);
+    end_actors();
+  }
 
   const client_side& client() const { return client_; }
   void leave(const std::string& why) { client_.way()->leave(why); }
@@ -254,63 +225,22 @@ private:
     const std::lock_guard lock(mutex_);
     if (host_) send_anonymously(host_, give_up{});
   }
-  void end_actors();
-  net::timing times() const {
-    const std::lock_guard lock(mutex_);
-    return times_;
+  void end_actors() {
+    client_.close("its process has ended");
+    end();
+    {
+      const std::lock_guard lock(mutex_);
+      host_ = nullptr;
+    }
+    home_.wait();
   }
 
-  mutable std::mutex mutex_; ///< guards the two members below
-  net::timing times_{};
+  std::mutex mutex_; ///< guards the member below
   caf::actor host_;
 
   run_home home_;
   client_side client_;
 };
-
-parameter_host::implementation::implementation(const std::string& address, parameter_host_options options)
-    : home_({{device_kind::cpu, 0}}),
-      client_(options.network ? options.network : net::usual_network(address), hello_of_host(),
-              {[this](const net::welcome& terms) {
-                 const std::lock_guard lock(mutex_);
-                 times_ = terms.times;
-               },
-               [this](const net::ending&) { end(); }}) {
-  shard_host_options with{client_.way(),  client_.network(),
-                          options.listen, [this] { return times(); },
-                          options.time,   std::move(options.on_begin)};
-  with.on_event = std::move(options.on_event);
-  with.plugins = std::move(options.plugins);
-  with.parameter_actor = std::move(options.parameter_actor);
-  if (!with.on_begin) with.on_begin = [](const auto&, const auto&) {};
-  {
-    const std::lock_guard lock(mutex_);
-    host_ = spawn<shard_host>(home_.system(), std::move(with));
-  }
-  client_.way()->add({duty::host}, host_);
-  try {
-    client_.join(address);
-  } catch (...) {
-    end_actors();
-    throw;
-  }
-}
-
-parameter_host::implementation::~implementation() {
-  leave("its process has ended");
-  client_.wait_for(most_farewell);
-  end_actors();
-}
-
-void parameter_host::implementation::end_actors() {
-  client_.close("its process has ended");
-  end();
-  {
-    const std::lock_guard lock(mutex_);
-    host_ = nullptr;
-  }
-  home_.wait();
-}
 
 parameter_host::parameter_host(const std::string& address, parameter_host_options options)
     : self_(std::make_unique<implementation>(address, std::move(options))) {}

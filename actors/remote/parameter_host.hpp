@@ -1,29 +1,9 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/acceptor.hpp>
-#include <mailgrad/actors/remote/channel.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
-#include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/shard/custom_parameter_actor.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/plan/known_plugins.hpp>
 #include <mailgrad/engine/plan/terms.hpp>
-#include <mailgrad/engine/worker/step_timer.hpp>
-#include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/network.hpp>
-#include <mailgrad/net/server_end.hpp>
-
-#include <chrono>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad::remote {
 
@@ -67,61 +47,22 @@ public:
   const std::string& address() const noexcept { return address_; }
 
 private:
-  struct admitted_peer {
-    net::welcome terms;
-    std::shared_ptr<channel> by;
-  };
-
   net::session_events& let_in(net::session& s, const std::string& from) override;
-  void turned_away(const net::refusal& why, const std::string& from) override;
-  void on_joined(std::uint64_t session);
-  void on_ended(std::uint64_t session, const net::ending& why);
+  void turned_away(const net::refusal& why, const std::string& from) override {
+    if (!options_.on_event) return;
+    if (const auto line =
+            refused_.refused(fmt::format("refused {}: {}", from, why.words()), options_.network->now()))
+      options_.on_event(*line);
+  }
+  void on_joined(const net::welcome& terms);
+  void on_ended(const net::welcome& terms, const net::ending& why);
 
   shard_acceptor_options options_;
   caf::actor_system& system_;
   std::string address_;
-  std::map<std::uint64_t, admitted_peer> admitted_; ///< by session; of the network's thread
-  refusal_news refused_;                            ///< of the network's thread
+  std::map<std::uint64_t, std::shared_ptr<channel>> admitted_; ///< by session; of the network's thread
+  refusal_news refused_;                                       ///< of the network's thread
   std::unique_ptr<net::server_end> end_;
-};
-
-struct shard_host_options {
-  std::shared_ptr<channel> by;           ///< to the server
-  std::shared_ptr<net::network> network; ///< by which workers come
-  std::string listen;                    ///< where
-  std::function<net::timing()> times;    ///< those that the server dictates, once it has been joined
-  std::shared_ptr<const time_source> time;
-  /// Called when the shards are there, with their numbers and the address where workers find them.
-  std::function<void(const std::vector<std::uint32_t>& shards, const std::string& address)> on_begin;
-  std::function<void(const std::string&)> on_event{}; ///< as in shard_acceptor_options
-  known_plugins plugins{};
-  std::shared_ptr<const custom_parameter_actor_kind> parameter_actor{}; ///< null: Mailgrad's
-  std::shared_ptr<step_timer> timer{};                                  ///< as in parameter_actor_options
-};
-
-/// The host of a process that holds shards. When the server has told the terms, it spawns their parameter
-/// actors among actor proxies of the others, and opens an acceptor for workers.
-///
-///     waiting --terms_given--> serving --the session with the server has ended--> closed
-///        \--terms that it cannot read: leaves with words--/
-class shard_host {
-public:
-  static constexpr const char* name = "mailgrad.shard-host";
-
-  shard_host(caf::event_based_actor* self, shard_host_options options);
-  caf::behavior make_behavior();
-
-private:
-  void begin(const terms_given& x);
-  void require_parameter_actor(const std::string& wanted) const;
-  void spawn_shards(std::vector<shard_terms> terms, block_source blocks,
-                    const shard_acceptor_options& acceptor);
-  void end();
-
-  caf::event_based_actor* self_;
-  shard_host_options options_;
-  std::map<std::uint32_t, caf::actor> shards_; ///< of this process
-  std::unique_ptr<shard_acceptor> acceptor_;
 };
 
 /// How a process holds shards of a run.
@@ -143,6 +84,42 @@ struct parameter_host_options {
   /// Called for every worker that is refused, with one line of words, from the network's thread. It must not
   /// block.
   std::function<void(const std::string&)> on_event{};
+};
+
+struct shard_host_options {
+  std::shared_ptr<channel> by;         ///< to the server
+  parameter_host_options holds;        ///< `network`: by which workers come
+  std::function<net::timing()> times;  ///< those that the server dictates, once it has been joined
+  std::shared_ptr<step_timer> timer{}; ///< as in parameter_actor_options
+};
+
+/// The host of a process that holds shards. When the server has told the terms, it spawns their parameter
+/// actors among actor proxies of the others, and opens an acceptor for workers.
+///
+///     waiting --terms_given--> serving --the session with the server has ended--> closed
+///        \--terms that it cannot read: leaves with words--/
+class shard_host : messaging::actor_part {
+public:
+  static constexpr const char* name = "mailgrad.shard-host";
+
+  shard_host(caf::event_based_actor* self, shard_host_options options)
+      : actor_part(self), options_(std::move(options)) {}
+  caf::behavior make_behavior();
+
+private:
+  void begin(const terms_given& x);
+  void require_parameter_actor(const std::string& wanted) const;
+  void spawn_shards(std::vector<shard_terms> terms, block_source blocks,
+                    const shard_acceptor_options& acceptor);
+  void end() {
+    acceptor_.reset();
+    for (const auto& [s, shard] : shards_) messaging::send_anonymously(shard, give_up{});
+    self_->quit();
+  }
+
+  shard_host_options options_;
+  std::map<std::uint32_t, caf::actor> shards_; ///< of this process
+  std::unique_ptr<shard_acceptor> acceptor_;
 };
 
 /// A process that holds shards of a run for its server, and takes gradients from the workers itself.

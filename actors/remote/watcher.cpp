@@ -1,60 +1,46 @@
 #include <mailgrad/actors/remote/watcher.hpp>
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/run/run_crew.hpp>
 #include <mailgrad/net/usual_network.hpp>
 
-#include <condition_variable>
-#include <functional>
-#include <mutex>
-#include <optional>
-#include <stdexcept>
-#include <utility>
-
 namespace mailgrad::remote {
-using messaging::on, messaging::send_anonymously, messaging::spawn;
+
+using messaging::send_anonymously, messaging::spawn;
 
 namespace {
 
 /// Hands answers to who waits for them.
-class answer_handler {
+class answer_handler : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.answer-handler";
 
   answer_handler(caf::event_based_actor* self, std::function<void(const run_answered&)> take)
-      : self_(self), take_(std::move(take)) {}
+      : actor_part(self), take_(std::move(take)) {}
 
   caf::behavior make_behavior() {
     return {
-        on(self_, [this](const run_answered& x) { take_(x); }),
-        on(self_, [this](const give_up&) { self_->quit(); }),
+        on([this](const run_answered& x) { take_(x); }),
+        on([this](const give_up&) { self_->quit(); }),
     };
   }
 
 private:
-  caf::event_based_actor* self_;
   std::function<void(const run_answered&)> take_;
 };
-
-net::hello hello_of_watcher() {
-  net::hello says;
-  says.part = net::role::watcher;
-  return says;
-}
 
 } // namespace
 
 class watcher::implementation {
 public:
   implementation(const std::string& address, std::shared_ptr<net::network> network)
-      : home_({{device_kind::cpu, 0}}), client_(network ? std::move(network) : net::usual_network(address),
-                                                hello_of_watcher(), {{}, [this](const net::ending&) {
-                                                                       const std::lock_guard lock(mutex_);
-                                                                       over_ = true;
-                                                                       changed_.notify_all();
-                                                                     }}) {
+      : home_({{device_kind::cpu, 0}}),
+        client_(network ? std::move(network) : net::usual_network(address),
+                net::hello{.part = net::role::watcher}, {{}, [this](const net::ending&) {
+                                                           const std::lock_guard lock(mutex_);
+                                                           over_ = true;
+                                                           changed_.notify_all();
+                                                         }}) {
     handler_ = spawn<answer_handler>(home_.system(), [this](const run_answered& x) {
       const std::lock_guard lock(mutex_);
       answer_ = x;
@@ -79,8 +65,7 @@ public:
     answer_.reset();
     const std::uint64_t number = ++asked_;
     lock.unlock();
-    client_.way()->post({duty::host}, {}, kind_of<run_asked>(),
-                        caf::make_message(run_asked{number, what, argument}));
+    client_.way()->tell_host(run_asked{number, what, argument});
     lock.lock();
     changed_.wait_for(lock, span, [&] { return over_ || (answer_ && answer_->number == number); });
     const bool answered = answer_ && answer_->number == number;

@@ -1,43 +1,31 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/remote/acceptor.hpp>
-#include <mailgrad/actors/remote/client_side.hpp>
-#include <mailgrad/actors/remote/gradient_form.hpp>
 #include <mailgrad/actors/remote/worker_host.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/net/usual_network.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <exception>
-#include <memory>
-#include <utility>
-
 namespace mailgrad::remote {
 
-using messaging::on, messaging::send, messaging::send_after, messaging::send_anonymously, messaging::spawn,
-    messaging::spawn_apart, messaging::watch;
+using messaging::send_anonymously, messaging::spawn, messaging::spawn_apart;
 
 namespace {
 
 /// Looks for something, on a thread of its own, because it reads files.
-class samples_search {
+class samples_search : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.samples-search";
 
   samples_search(caf::event_based_actor* self, std::function<void()> look)
-      : self_(self), look_(std::move(look)) {}
+      : actor_part(self), look_(std::move(look)) {}
   caf::behavior make_behavior() {
-    send(self_, caf::actor_cast<caf::actor>(self_), go_on{});
-    return {on(self_, [this](const go_on&) {
+    send(myself(), go_on{});
+    return {on([this](const go_on&) {
       look_();
       self_->quit();
     })};
   }
 
 private:
-  caf::event_based_actor* self_;
   std::function<void()> look_;
 };
 
@@ -53,66 +41,62 @@ net::hello hello_of(const worker_terms& terms) {
 
 } // namespace
 
-worker_host::worker_host(caf::event_based_actor* self, worker_host_options options)
-    : self_(self), options_(std::move(options)) {}
-
-worker_host::~worker_host() {
-  for (const auto& host : shard_hosts_) host->leave("its worker has ended");
-  for (const caf::actor& stage : stages_) send_anonymously(stage, give_up{});
-}
-
 caf::behavior worker_host::make_behavior() {
   messaging::ignore_others(self_);
   return {
-      on(self_,
-         [this](const terms_given& x) {
-           try {
-             take_terms(x);
-           } catch (const std::exception& e) {
-             options_.by->fail(std::string("cannot do this work: ") + e.what());
-             self_->quit();
-           }
-         }),
-      on(self_,
-         [this](const go_on&) { // one more parameter host is there, or the search for samples is over
-           ++ready_;
-           begin_if_ready();
-         }),
-      on(self_, [this](const shards_unreachable& x) { on_unreachable(x); }),
-      on(self_, [this](const leave_run& x) { send(self_, worker_, x); }),
-      on(self_, [this](const worker_left&) { early_ = true; }),
-      on(self_,
-         [this](const worker_lost& x) {
-           if (x.why.empty() && cut_off_ && !early_) return; // on_unreachable() tells which end it is
-           if (x.why.empty())
-             options_.by->post({duty::host}, {}, kind_of<worker_leaves>(),
-                               caf::make_message(worker_leaves{early_}));
-           else
-             options_.by->fail("its worker failed: " + x.why);
-           self_->quit();
-         }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
+      on([this](const terms_given& x) {
+        try {
+          take_terms(x);
+        } catch (const std::exception& e) {
+          options_.by->fail(std::string("cannot do this work: ") + e.what());
+          self_->quit();
+        }
+      }),
+      on([this](const go_on&) { // one more parameter host is there, or the search for samples is over
+        ++ready_;
+        begin_if_ready();
+      }),
+      // The server notices the end of a host within the time of a silence, as this worker does. If only the
+      // way to the host is broken, the host tells the server that the worker is lost, and the server may then
+      // send the worker home, which is no end of the run either.
+      on([this](const shards_unreachable& x) {
+        if (x.waited) return options_.by->lose(x.why);
+        cut_off_ = true;
+        const auto terms = shard_hosts_.front()->terms();
+        send_after(terms ? terms->times.silence() : net::timing{}.silence(), shards_unreachable{x.why, true});
+      }),
+      on([this](const leave_run& x) { send(worker_, x); }),
+      on([this](const worker_left&) { early_ = true; }),
+      on([this](const worker_lost& x) {
+        if (x.why.empty() && cut_off_ && !early_) return; // shards_unreachable tells which end it is
+        if (x.why.empty())
+          options_.by->tell_host(worker_leaves{early_});
+        else
+          options_.by->fail("its worker failed: " + x.why);
+        self_->quit();
+      }),
+      on([this](const give_up&) { self_->quit(); }),
   };
 }
 
 void worker_host::take_terms(const terms_given& x) {
   if (told_) return; // the server tells them once
-  told_ = read_terms(x.terms, options_.known, options_.plugins);
+  told_ = read_terms(x.terms, options_.joins.known, options_.joins.plugins);
   const std::size_t wanted = told_->terms.request.devices.size();
-  if (wanted != options_.devices.size())
+  if (wanted != options_.joins.devices.size())
     throw std::invalid_argument(
-        fmt::format("expected {} devices, found {}", wanted, options_.devices.size()));
-  told_->terms.request.devices = options_.devices;
-  require_precision(options_.devices, told_->terms.products);
-  require_trained_by(options_.devices, told_->model, told_->terms.request, *told_->terms.layout);
+        fmt::format("expected {} devices, found {}", wanted, options_.joins.devices.size()));
+  told_->terms.request.devices = options_.joins.devices;
+  require_precision(options_.joins.devices, told_->terms.products);
+  require_trained_by(options_.joins.devices, told_->model, told_->terms.request, *told_->terms.layout);
   for (const shard_place& place : told_->terms.shard_hosts) connect(place);
-  if (options_.samples) look_for_samples();
+  if (options_.joins.samples) look_for_samples();
   begin_if_ready();
 }
 
 void worker_host::look_for_samples() {
   found_ = std::make_shared<local_samples::answer>();
-  const auto look = [here = options_.samples, wanted = told_->terms.data, found = found_,
+  const auto look = [here = options_.joins.samples, wanted = told_->terms.data, found = found_,
                      me = caf::actor(self_)] {
     *found = here->find(wanted);
     send_anonymously(me, go_on{});
@@ -145,20 +129,9 @@ void worker_host::connect(const shard_place& place) {
   shard_hosts_.back()->connect(place.address);
 }
 
-/// The server notices the end of a host within the time of a silence, as this worker does. If only the way to
-/// the host is broken, the host tells the server that the worker is lost, and the server may then send the
-/// worker home, which is no end of the run either.
-void worker_host::on_unreachable(const shards_unreachable& x) {
-  if (x.waited) return options_.by->lose(x.why);
-  cut_off_ = true;
-  const auto terms = shard_hosts_.front()->terms();
-  send_after(self_, terms ? terms->times.silence() : net::timing{}.silence(),
-             shards_unreachable{x.why, true});
-}
-
 void worker_host::begin_if_ready() {
   if (ready_ != told_->terms.shard_hosts.size() + (found_ ? 1 : 0)) return;
-  if (found_ && !found_->samples && options_.on_streamed) options_.on_streamed(found_->why);
+  if (found_ && !found_->samples && options_.joins.on_streamed) options_.joins.on_streamed(found_->why);
   try {
     begin();
   } catch (const std::exception& e) {
@@ -169,8 +142,7 @@ void worker_host::begin_if_ready() {
 
 exchange_terms worker_host::terms_of_exchange() const {
   const worker_terms& t = told_->terms;
-  exchange_terms exchange{t.run,    t.worker,      t.incarnation,
-                          t.layout, options_.time, std::make_shared<exchange_clock>(t.layout->shard_count())};
+  exchange_terms exchange{t.run, t.worker, t.incarnation, t.layout, options_.joins.time};
   exchange.wire = parse_wire_format(t.wire);
   exchange.all_reduce = t.all_reduce;
   exchange.devices = static_cast<std::uint32_t>(t.request.devices.size());
@@ -212,27 +184,21 @@ worker_peers worker_host::meet(const exchange_terms& exchange) {
   return peers;
 }
 
-/// Makes the worker known to the server and to the parameter hosts from `known_by` on, before it speaks.
-caf::actor worker_host::add_worker(std::size_t known_by, const std::function<caf::actor()>& spawned) {
-  const actor_address me{duty::worker, told_->terms.worker.value};
-  if (known_by == shard_hosts_.size()) return options_.by->add(me, spawned);
-  return shard_hosts_[known_by]->way()->add(me, [&] { return add_worker(known_by + 1, spawned); });
-}
-
 std::unique_ptr<net::all_reduce> worker_host::join_sums() const {
-  if (!options_.join_sums)
+  if (!options_.joins.join_sums)
     throw std::runtime_error(
         "expected a run whose shards add gradients up, found one whose workers do by MPI; "
         "start the worker with it: mpirun -n 4 mailgrad launch --transport mpi");
-  return options_.join_sums(told_->terms.layout->dense_size());
+  return options_.joins.join_sums(told_->terms.layout->dense_size());
 }
 
 void worker_host::begin() {
   const worker_peers peers = meet(terms_of_exchange());
-  worker_surroundings with{std::move(told_->model), peers, options_.time, options_.time->now(), true};
-  with.ends_with_gpu = !options_.gpu_ends_run && std::ranges::any_of(options_.devices, [](device d) {
-    return d.kind == device_kind::cuda;
-  });
+  worker_surroundings with{std::move(told_->model), peers, options_.joins.time, options_.joins.time->now(),
+                           true};
+  with.ends_with_gpu =
+      !options_.joins.gpu_ends_run &&
+      std::ranges::any_of(options_.joins.devices, [](device d) { return d.kind == device_kind::cuda; });
   with.blocks = net::blocks_of(options_.heap);
   if (found_) with.samples = found_->samples;
   if (told_->terms.all_reduce) with.sums = join_sums();
@@ -241,32 +207,29 @@ void worker_host::begin() {
     stages_ = std::move(made.stages);
     return made.device;
   });
-  watch(self_, worker_, worker_lost{told_->terms.worker});
+  watch(worker_, worker_lost{told_->terms.worker});
   options_.on_begin(worker_, peers);
 }
 
-member_incarnation::member_incarnation(caf::actor_system& home, options o)
-    : address_(o.address), client_(std::move(o.network), std::move(o.says),
-                                   {{}, [of = self_](const net::ending&) { of->end(); }}) {
-  if (o.tries_once) client_.try_once();
+member_incarnation::member_incarnation(caf::actor_system& home, const std::string& address, net::hello says,
+                                       bool tries_once, join_options joins, std::function<void()> on_change)
+    : address_(address),
+      client_(joins.network, std::move(says), {{}, [of = self_](const net::ending&) { of->end(); }}) {
+  if (tries_once) client_.try_once();
   // A shard may hold a gradient for long, so it stays as it is when the session ends.
-  const std::shared_ptr<net::shared_heap> heap = net::heap_for(o.address, std::nullopt);
+  const std::shared_ptr<net::shared_heap> heap = net::heap_for(address, std::nullopt);
   client_.lend_from(heap);
-  self_->on_change = std::move(o.on_change);
+  self_->on_change = std::move(on_change);
+  const auto network_to = [own = client_.network(), address](const std::string& at) {
+    return net::fitting_network(own, address, at);
+  };
   self_->host = spawn<worker_host>(
-      home,
-      worker_host_options{
-          client_.way(),
-          [own = client_.network(), server = o.address](const std::string& at) {
-            return net::fitting_network(own, server, at);
-          },
-          heap, std::move(o.devices), std::move(o.known), std::move(o.plugins), std::move(o.time),
-          std::move(o.samples), std::move(o.on_streamed), std::move(o.join_sums), o.gpu_ends_run,
-          [of = self_](const caf::actor& worker, const worker_peers& peers) { of->take(worker, peers); }});
+      home, worker_host_options{client_.way(), std::move(joins), network_to, heap,
+                                [of = self_](const caf::actor& worker, const worker_peers& peers) {
+                                  of->take(worker, peers);
+                                }});
   client_.way()->add({duty::host}, self_->host);
 }
-
-member_incarnation::~member_incarnation() { cut("the process has left"); }
 
 void member_incarnation::shared::take(const caf::actor& begun, const worker_peers& its_peers) {
   {
@@ -284,16 +247,6 @@ void member_incarnation::shared::end() {
   ended = true;
   for (const caf::actor& a : {worker, host})
     if (a) send_anonymously(a, give_up{});
-}
-
-caf::actor member_incarnation::worker() const {
-  const std::lock_guard lock(self_->mutex);
-  return self_->worker;
-}
-
-worker_peers member_incarnation::peers() const {
-  const std::lock_guard lock(self_->mutex);
-  return self_->peers;
 }
 
 void member_incarnation::leave() {

@@ -1,82 +1,64 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/remote/channel.hpp>
 #include <mailgrad/actors/remote/client_side.hpp>
 #include <mailgrad/actors/remote/gradient_form.hpp>
+#include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
 #include <mailgrad/engine/plan/terms.hpp>
-#include <mailgrad/engine/worker/local_samples.hpp>
-#include <mailgrad/graph/operation_registry.hpp>
-#include <mailgrad/net/all_reduce.hpp>
-#include <mailgrad/net/network.hpp>
-#include <mailgrad/tensor/device.hpp>
-
-#include <cstddef>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad::remote {
 
 struct worker_host_options {
   std::shared_ptr<channel> by; ///< to the server
+  join_options joins;
   /// Gives what carries the bytes to a parameter host at this address.
   std::function<std::shared_ptr<net::network>(const std::string& address)> network_to;
   /// Where the worker's gradients lie, so that shards read them there; null: in memory of this process.
   std::shared_ptr<net::shared_heap> heap;
-  std::vector<device> devices; ///< as many as each worker of the run has
-  operation_registry known;
-  known_plugins plugins;
-  std::shared_ptr<const time_source> time;
-  std::shared_ptr<local_samples> samples; ///< where it looks for those of the run; null: nowhere
-  /// Called with one line if they are not there, so that the server sends its batches.
-  std::function<void(const std::string& why)> on_streamed;
-  /// Takes part in sums of so many floats; null: it cannot, and refuses a run that does.
-  std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums;
-  bool gpu_ends_run = false; ///< a GPU that fails ends the run, in order, and not the worker alone
   /// Called with the worker when it lives.
   std::function<void(const caf::actor& worker, const worker_peers& peers)> on_begin;
 };
 
 /// The host of a worker's process. When the server has told the terms, it connects to the parameter hosts, if
-/// there are any, looks for the samples of the run, if it shall, and then spawns the worker among
-/// actor proxies of the others; when the worker has ended, it says so as the last thing.
+/// there are any, looks for the samples of the run, if it shall, and then spawns the worker among actor
+/// proxies of the others.
 ///
 ///     waiting --terms_given--> preparing --hosts and samples are there, or no samples--> working
-///        |                         |                                                       |
-///        | terms that it           | a host is lost: leaves with words                     | the worker has
-///        | cannot read             v                                                       v ended
-///        +--> leaves with words                                                           told
+///     waiting --terms that it cannot read--> leaves with words <--a host is lost-- preparing
+///     working --the worker has ended--> says so as the last thing
 ///
 /// A worker that is cut off from a parameter host waits as long as a silence may last. If that host is gone,
 /// the server ends the run meanwhile, and the worker still reports what it has done. Else the connection
 /// alone is broken, and it leaves as one that is cut off from the server, so that it may come back.
-class worker_host {
+class worker_host : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.worker-host";
 
-  worker_host(caf::event_based_actor* self, worker_host_options options);
+  worker_host(caf::event_based_actor* self, worker_host_options options)
+      : actor_part(self), options_(std::move(options)) {}
   /// Says goodbye to the parameter hosts, and ends the stages of the worker.
-  ~worker_host();
+  ~worker_host() {
+    for (const auto& host : shard_hosts_) host->leave("its worker has ended");
+    for (const caf::actor& stage : stages_) messaging::send_anonymously(stage, give_up{});
+  }
   caf::behavior make_behavior();
 
 private:
   void take_terms(const terms_given& x);
   void connect(const shard_place& place);
-  void on_unreachable(const shards_unreachable& x);
   void look_for_samples();
   void begin_if_ready();
   void begin();
   std::unique_ptr<net::all_reduce> join_sums() const;
   exchange_terms terms_of_exchange() const;
   worker_peers meet(const exchange_terms& exchange);
-  caf::actor add_worker(std::size_t known_by, const std::function<caf::actor()>& spawned);
+  /// Makes the worker known to the server and to the parameter hosts from `known_by` on, before it speaks.
+  caf::actor add_worker(std::size_t known_by, const std::function<caf::actor()>& spawned) {
+    const actor_address me{duty::worker, told_->terms.worker.value};
+    if (known_by == shard_hosts_.size()) return options_.by->add(me, spawned);
+    return shard_hosts_[known_by]->way()->add(me, [&] { return add_worker(known_by + 1, spawned); });
+  }
 
-  caf::event_based_actor* self_;
   worker_host_options options_;
   std::optional<given_terms> told_;
   std::vector<std::unique_ptr<client_side>> shard_hosts_; ///< as in the terms
@@ -90,43 +72,33 @@ private:
 
 /// One incarnation of a worker in a run of another process: its session, the actor of the worker, and
 /// actor proxies in place of its peers. When the session ends, for whatever reason, all of them end.
-///
 /// Threads begin(), wait_until_in() and its destructor: one owner; the rest: any.
 class member_incarnation {
 public:
-  struct options {
-    std::shared_ptr<net::network> network;
-    std::string address; ///< of the server
-    net::hello says;
-    bool tries_once = false; ///< whether the server is known to have listened
-    std::vector<device> devices;
-    operation_registry known;
-    known_plugins plugins;
-    std::shared_ptr<const time_source> time;
-    std::shared_ptr<local_samples> samples; ///< of this machine; null: the server sends batches
-    std::function<void(const std::string& why)> on_streamed; ///< they are not those of the run
-    std::function<std::unique_ptr<net::all_reduce>(std::size_t floats)> join_sums; ///< null: it cannot
-    bool gpu_ends_run = false;       ///< a GPU that fails ends the run, in order, and not the worker alone
-    std::function<void()> on_change; ///< the worker has begun; called by an actor, and must not block
-  };
-
-  /// Its actors live in `home`, which must outlive them.
-  member_incarnation(caf::actor_system& home, options o);
+  /// Its actors live in `home`, which must outlive them. `tries_once`: the server is known to have listened.
+  /// `joins` names a network. `on_change`: the worker has begun; called by an actor, and must not block.
+  member_incarnation(caf::actor_system& home, const std::string& address, net::hello says, bool tries_once,
+                     join_options joins, std::function<void()> on_change);
   /// Cuts the connections and ends the actors, if that has not happened. Does not wait for the actors.
-  ~member_incarnation();
+  ~member_incarnation() { cut("the process has left"); }
   member_incarnation(const member_incarnation&) = delete;
   member_incarnation& operator=(const member_incarnation&) = delete;
 
   /// Connects, and returns at once.
-  ///
   /// Errors  std::invalid_argument for no address.
   void begin() { client_.connect(address_); }
   /// Waits until the server has taken it in. Returns how it ended if it was not taken in.
   std::optional<net::ending> wait_until_in() { return client_.wait_until_in(); }
 
   std::optional<net::welcome> terms() const { return client_.terms(); }
-  caf::actor worker() const;
-  worker_peers peers() const;
+  caf::actor worker() const {
+    const std::lock_guard lock(self_->mutex);
+    return self_->worker;
+  }
+  worker_peers peers() const {
+    const std::lock_guard lock(self_->mutex);
+    return self_->peers;
+  }
   net::ending wait() const { return client_.wait(); }
   /// How its session has ended; none before. Never waits.
   std::optional<net::ending> outcome() const { return client_.outcome(); }

@@ -1,28 +1,10 @@
-#include <mailgrad/actors/remote/acceptor.hpp>
-#include <mailgrad/actors/remote/gradient_form.hpp>
-#include <mailgrad/actors/remote/member_handlers.hpp>
 #include <mailgrad/actors/remote/worker_server.hpp>
-#include <mailgrad/engine/plan/run_fingerprint.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
-#include <mailgrad/engine/plan/terms.hpp>
-#include <mailgrad/optim/policies/policy_spec.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <exception>
-#include <future>
-#include <iterator>
 #include <numeric>
-#include <stdexcept>
-#include <string_view>
-#include <utility>
-
-// What the server tells each process that has joined: its terms, and who is who.
 
 namespace mailgrad::remote {
 
-using messaging::send_anonymously;
+using messaging::send_anonymously, messaging::spawn, messaging::spawn_apart;
 
 namespace {
 
@@ -94,6 +76,16 @@ data_terms data_of(const run_plan& plan, const net::features& says) {
           plan.data->source};
 }
 
+/// Those who had come hear of it.
+[[noreturn]] void fail_before_begin(run_verdict& verdict, const std::string& why) {
+  verdict.fail(why);
+  throw std::runtime_error(why);
+}
+
+double seconds_between(net::instant before, net::instant now) {
+  return std::chrono::duration<double>(now - before).count();
+}
+
 } // namespace
 
 worker_server::worker_server(serve_options options, const run_plan& plan, caf::actor_system& system,
@@ -140,33 +132,10 @@ void worker_server::bound_gradients(net::server_options& terms) {
   bounds_.apply(terms);
 }
 
-std::function<void(std::uint32_t, std::optional<rank>, version_number)> worker_server::awaits() const {
-  if (!bounds_.credit) return {};
-  return [credit = bounds_.credit](std::uint32_t shard, std::optional<rank> first, version_number version) {
-    credit->await(shard, first, version);
-  };
-}
-
-bool worker_server::shares_credit() const {
-  return bounds_.credit || (!holds_shards() && !plan_.options.parameter_actor);
-}
-
 worker_server::~worker_server() {
   end("the server has ended");
   const std::lock_guard lock(server_ref_->mutex);
   server_ref_->server = nullptr;
-}
-
-/// How many of a role have joined. The caller holds the mutex.
-std::uint32_t worker_server::here(net::role part) const {
-  return static_cast<std::uint32_t>(std::ranges::count_if(admitted_, [part](const auto& entry) {
-    return entry.second.joined && entry.second.terms.you.part == part;
-  }));
-}
-
-std::uint32_t worker_server::joined() const {
-  const std::lock_guard lock(mutex_);
-  return here(net::role::worker);
 }
 
 std::vector<std::string> worker_server::devices(std::uint32_t workers) const {
@@ -246,25 +215,6 @@ std::vector<wait_reason> worker_server::waits() const {
   return all;
 }
 
-/// The caller holds the mutex.
-bool worker_server::all_here() const {
-  return here(net::role::worker) >= plan_.workers() && here(net::role::shard) >= options_.shard_hosts;
-}
-
-bool worker_server::all_have_joined() const {
-  const std::lock_guard lock(mutex_);
-  return all_here();
-}
-
-bool worker_server::wait_for(std::chrono::milliseconds span) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, span, [this] { return all_here(); });
-}
-
-void worker_server::tell(const std::string& words) const {
-  if (options_.on_event) options_.on_event(words);
-}
-
 net::session_events& worker_server::let_in(net::session& s, const std::string& from) {
   const net::welcome terms = s.terms();
   auto by = std::make_shared<channel>(
@@ -278,15 +228,6 @@ net::session_events& worker_server::let_in(net::session& s, const std::string& f
   return *admitted_.emplace(terms.session, std::move(g)).first->second.by;
 }
 
-void worker_server::tell_trouble(const std::string& words) const {
-  options_.on_trouble ? options_.on_trouble(words) : tell(words);
-}
-
-void worker_server::turned_away(const net::refusal& why, const std::string& from) {
-  if (const auto line = refused_.refused(fmt::format("refused {}: {}", from, why.words()), network_->now()))
-    tell_trouble(*line);
-}
-
 void worker_server::on_joined(std::uint64_t session) {
   net::member who;
   std::string from;
@@ -297,17 +238,20 @@ void worker_server::on_joined(std::uint64_t session) {
     who = g.terms.you;
     if (who.part == net::role::worker) came_[who.number] = g.terms.incarnation;
     from = g.from;
-    if (who.part != net::role::watcher) note_joined(g);
-    if (who.part == net::role::watcher)
-      greet_watcher(g);
-    else if (running_ && who.part == net::role::worker)
-      greet_joining_worker(g);
+    if (who.part == net::role::watcher) {
+      g.host = spawn_apart<watcher_handler>(system_, g.by, answers_);
+      g.by->add({duty::host}, g.host);
+    } else {
+      members_.joined(g.terms, g.from, g.devices.names, network_->now());
+      if (running_ && who.part == net::role::worker) greet_worker(g, true);
+    }
     if (g.joined && who.part == net::role::worker) devices_[who.number] = g.devices;
     changed_.notify_all();
   }
+  if (who.part == net::role::watcher) return;
   const std::string words = fmt::format("{} has joined from {}", to_string(who), from);
-  if (who.part != net::role::watcher) tell_observer(words);
-  if (who.part != net::role::watcher) tell(words);
+  tell_observer(words);
+  tell(words);
 }
 
 /// The observer of a run that has begun.
@@ -317,11 +261,6 @@ void worker_server::tell_observer(std::string words) const {
   send_anonymously(
       running_->actors.observer,
       event_noted{members_changed{std::move(words), here(net::role::worker), here(net::role::shard)}});
-}
-
-/// The caller holds the mutex.
-void worker_server::note_joined(const admitted_peer& g) {
-  members_.joined(g.terms, g.from, g.devices.names, network_->now());
 }
 
 void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
@@ -351,25 +290,7 @@ void worker_server::on_ended(std::uint64_t session, const net::ending& why) {
   const std::string words =
       lost ? "lost " + why.words : fmt::format("{} has left: {}", to_string(who), why.words);
   if (is != run_member::state::done) tell_observer(words); // that the run ends is no news of its members
-  if (lost)
-    tell_trouble(words);
-  else
-    tell(words);
-}
-
-/// In a run, incarnations are counted from the one that it begins with. The caller holds the mutex.
-incarnation_number worker_server::incarnation_of(const net::welcome& terms) const {
-  if (!running_) return {};
-  const auto found = running_->first_incarnation.find(terms.you.number);
-  const std::uint32_t first = found == running_->first_incarnation.end() ? 1 : found->second;
-  return {std::max(terms.incarnation, first) - first};
-}
-
-/// A worker that has gone again before the begin has had its first incarnation in the run.
-void worker_server::count_incarnations() {
-  std::map<std::uint32_t, std::uint32_t>& first = running_->first_incarnation;
-  for (std::uint32_t r = 0; r < plan_.workers(); ++r) first[r] = 0;
-  for (const auto& [number, incarnation] : came_) first[number] = incarnation;
+  lost ? tell_trouble(words) : tell(words);
 }
 
 /// Workers that had joined may have gone again before the run has begun. Nobody would wait for less.
@@ -385,7 +306,9 @@ void worker_server::tell_missing(const caf::actor& coordinator) const {
 void worker_server::begin(run_actors actors, std::shared_ptr<const time_source> time) {
   const std::lock_guard lock(mutex_);
   running_.emplace(running{std::move(actors), std::move(time)});
-  count_incarnations();
+  running_->first_incarnation = came_;
+  for (std::uint32_t r = 0; r < plan_.workers(); ++r) // one that has gone again has had its first
+    running_->first_incarnation.try_emplace(r, 0);
   const run_actors& of_run = running_->actors;
   for (auto& [session, g] : admitted_) {
     if (g.shards.empty()) continue;
@@ -418,18 +341,6 @@ void worker_server::end(const std::string& words, const std::string& to_workers)
   network_->forget(*end_);
   if (const std::string line = refused_.rest(); !line.empty()) tell_trouble(line);
 }
-
-using messaging::send_anonymously, messaging::spawn, messaging::spawn_apart;
-
-namespace {
-
-/// Those who had come hear of it.
-[[noreturn]] void fail_before_begin(run_verdict& verdict, const std::string& why) {
-  verdict.fail(why);
-  throw std::runtime_error(why);
-}
-
-} // namespace
 
 std::vector<caf::actor> worker_server::place_shards(shard_duties with) {
   with.wire = to_string(wire_);
@@ -503,16 +414,6 @@ bool worker_server::shards_here() const {
   });
 }
 
-bool worker_server::all_have_shards() const {
-  const std::lock_guard lock(mutex_);
-  return shards_here();
-}
-
-bool worker_server::wait_for_shards(std::chrono::milliseconds span) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, span, [this] { return shards_here(); });
-}
-
 /// A replay has what the recording tells, so a worker that computes on something else takes no part in a run
 /// that is recorded or replayed. One beyond those of the beginning computes as the replay will have it
 /// (devices_of()). Empty if it may.
@@ -533,7 +434,12 @@ std::string worker_server::unlike_recorded(const admitted_peer& g) const {
       in_words(expected), to_string(g.terms.you), in_words(found));
 }
 
+/// The caller holds the mutex.
 void worker_server::greet_worker(admitted_peer& g, bool late) {
+  if (const auto& own = plan_.options.parameter_actor; own && late)
+    return g.by->leave(fmt::format("this run takes no worker that comes later, since parameter actor '{}' "
+                                   "cannot tell what the one before had done",
+                                   own->name));
   if (const std::string why = unlike_recorded(g); !why.empty()) {
     g.joined = false; // the run does without it
     return g.by->fail(why);
@@ -545,14 +451,6 @@ void worker_server::greet_worker(admitted_peer& g, bool late) {
   terms.wire = to_string(wire_);
   if (g.devices.what.has_gpu()) terms.sums_apart = false;
   terms.data = data_;
-  exchange_terms exchange{plan_.run,         worker,
-                          terms.incarnation, plan_.layout,
-                          running_->time,    std::make_shared<exchange_clock>(plan_.layout->shard_count())};
-  exchange.wire = wire_;
-  exchange.all_reduce = plan_.options.all_reduce;
-  exchange.bounds = bounds_;
-  exchange.session = g.terms.session;
-  exchange.devices = plan_.devices_per_worker();
   const worker_peers& peers = running_->actors.peers;
   channel& by = *g.by;
   by.take_form(kind_of<dealt_batch>(), std::make_unique<batch_form>());
@@ -561,86 +459,76 @@ void worker_server::greet_worker(admitted_peer& g, bool late) {
   by.add({duty::tracker}, peers.tracker);
   for (std::uint32_t s = 0; terms.shard_hosts.empty() && s < peers.shards.size(); ++s)
     by.add({duty::shard, s}, peers.shards[s]);
+  exchange_terms exchange{plan_.run, worker, terms.incarnation, plan_.layout, running_->time};
+  exchange.wire = wire_;
+  exchange.all_reduce = plan_.options.all_reduce;
+  exchange.bounds = bounds_;
+  exchange.session = g.terms.session;
+  exchange.devices = plan_.devices_per_worker();
   serve_exchange(g.by, exchange, system_);
   g.host = spawn<worker_handler>(
       system_, g.by, [this, terms] { return write_terms(plan_, terms); }, peers.coordinator, verdict_);
   by.add({duty::host}, g.host);
 }
 
-void worker_server::greet_joining_worker(admitted_peer& g) {
-  const auto& own = plan_.options.parameter_actor;
-  if (!own) return greet_worker(g, true);
-  g.by->leave(fmt::format("this run takes no worker that comes later, since parameter actor '{}' cannot tell "
-                          "what the one before had done",
-                          own->name));
+run_member::state state_after(const net::ending& why) {
+  if (!is_in_order(why.reason)) return run_member::state::lost;
+  const bool done = why.reason == net::end_reason::run_failed || why.words == work_is_done;
+  return done ? run_member::state::done : run_member::state::left;
 }
 
-void worker_server::greet_watcher(admitted_peer& g) {
-  g.host = spawn_apart<watcher_handler>(system_, g.by, answers_);
-  g.by->add({duty::host}, g.host);
+void member_list::joined(const net::welcome& terms, const std::string& from, std::vector<std::string> devices,
+                         net::instant now) {
+  entry& e = all_[terms.you];
+  e = {.incarnation = terms.incarnation,
+       .since = now,
+       .from = from,
+       .devices = std::move(devices),
+       .losses = e.losses,
+       .why = std::move(e.why)};
 }
 
-namespace {
-
-constexpr std::chrono::milliseconds look{200}; ///< so often the owner is asked whether it goes on
-/// For which a watcher waits until the network says whom it heard when.
-constexpr std::chrono::milliseconds time_to_look{250};
-
-} // namespace
-
-void gathering::wait_for_all() {
-  while (!server_.wait_for(look)) require_patience(server_.attendance() + " had joined");
+void member_list::ended(const net::welcome& terms, const net::ending& why, net::instant heard,
+                        net::instant now) {
+  const auto found = all_.find(terms.you);
+  if (closed_ || found == all_.end() || found->second.incarnation < terms.incarnation) return;
+  entry& e = found->second;
+  const run_member::state is = state_after(why);
+  const bool lost = is == run_member::state::lost;
+  if (lost) ++e.losses;
+  if (lost || is == run_member::state::left) e.why = why.words;
+  if (e.incarnation != terms.incarnation) return;
+  e.is = is;
+  e.since = now;
+  e.heard = heard;
 }
 
-std::vector<caf::actor> gathering::place_shards(shard_duties with) {
-  if (options_.shard_hosts == 0) return {};
-  std::vector<caf::actor> shards = server_.place_shards(std::move(with));
-  while (!server_.wait_for_shards(look)) require_patience("the parameter hosts did not have their shards");
-  return shards;
-}
-
-void gathering::require_patience(const std::string& what) const {
-  if (given_up_)
-    throw called_off(fmt::format("ended before the run had begun, as another process asked: {}", what));
-  if (options_.go_on_waiting && !options_.go_on_waiting(server_.joined()))
-    throw std::runtime_error("given up: " + what);
-  if (options_.patience.count() == 0 || time_.now() - since_ < options_.patience) return;
-  const std::string why =
-      fmt::format("given up: {} within {} s", what, std::chrono::duration<double>(options_.patience).count());
-  server_.note_failure(why); // for those who had come
-  throw std::runtime_error(why);
-}
-
-run_answer control_service::answer_before_begin(const worker_server& server, const std::string& what) {
-  if (what == "status")
-    return {
-        fmt::format(R"({{"waiting": true, "workers": {}, "joined": {}, "attendance": "{}", "members": {}}})",
-                    workers_, server.joined(), server.attendance(), to_json(server.members(time_to_look)))};
-  if (what != "stop")
-    throw std::invalid_argument(
-        fmt::format("the run has not begun: it waits for {} worker{}", workers_, workers_ == 1 ? "" : "s"));
-  return {"the run will not begin", [this] { given_up_ = true; }};
-}
-
-run_answer control_service::answer(const worker_server& server, const std::string& what,
-                                   const std::string& argument) {
-  if (!begun_) return answer_before_begin(server, what);
-  if (what == "status") return {run_.status ? run_.status() : "{}"};
-  const bool has_workers = server.joined() > 0;
-  if (what == "switch") {
-    require_loaded(argument);
-    run_.switch_policy(argument, "asked for from another process");
-    return {"policy " + argument +
-            (has_workers ? " begins when every worker has finished its step"
-                         : " begins when a worker has come: the run has none")};
+void member_list::close(net::instant now) {
+  closed_ = true;
+  for (auto& [who, e] : all_) {
+    if (e.is != run_member::state::joined) continue;
+    e.is = run_member::state::done;
+    e.since = now;
   }
-  if (what == "stop") {
-    const std::string why = argument.empty() ? "asked for from another process" : argument;
-    return {has_workers ? "the run ends when every worker has finished its step"
-                        : "the run ends now: it has no workers",
-            [this, why] { run_.stop(why); }};
+}
+
+std::vector<run_member>
+member_list::told(net::instant now,
+                  const std::function<std::optional<net::instant>(const net::member&)>& heard) const {
+  std::vector<run_member> members;
+  for (const auto& [who, e] : all_) {
+    const auto last = e.is == run_member::state::joined ? heard(who) : e.heard;
+    run_member m{std::string(net::to_string(who.part)), who.number, e.incarnation, e.is};
+    m.since = seconds_between(e.since, now);
+    if (last) m.heard = seconds_between(*last, now);
+    m.address = e.from;
+    m.devices = e.devices;
+    m.shards = e.shards;
+    m.losses = e.losses;
+    m.why = e.why;
+    members.push_back(std::move(m));
   }
-  throw std::invalid_argument(fmt::format("expected status, switch or stop, found '{}'", what));
+  return members;
 }
 
 } // namespace mailgrad::remote

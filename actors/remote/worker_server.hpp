@@ -1,34 +1,203 @@
 #pragma once
 
 #include <mailgrad/actors/remote/acceptor.hpp>
-#include <mailgrad/actors/remote/channel.hpp>
-#include <mailgrad/actors/remote/gradient_form.hpp>
-#include <mailgrad/actors/remote/member_handlers.hpp>
 #include <mailgrad/actors/remote/serve_options.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/terms.hpp>
-#include <mailgrad/engine/plan/training_options.hpp>
-#include <mailgrad/engine/wire/wire_format.hpp>
-#include <mailgrad/net/server_end.hpp>
 #include <mailgrad/net/usual_network.hpp>
 
-#include <atomic>
-#include <chrono>
 #include <condition_variable>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad::remote {
+
+// What a server answers the hosts of other processes: a handler for each of them, which is an actor.
+
+/// What a worker hears at the end, from whichever is the first to say it: its handler or the server.
+inline constexpr std::string_view work_is_done = "the run needs the worker no longer";
+
+/// What a watcher is told, and what is then done: an end of the run that came first would cut the answer off.
+struct run_answer {
+  std::string text;
+  std::function<void()> then{};
+};
+
+/// Answers a watcher's question about the run. It may block. std::invalid_argument becomes a refusal.
+using run_answers = std::function<run_answer(const std::string& what, const std::string& argument)>;
+
+/// Whether the run has failed, which its workers and parameter hosts are told when they have done their part,
+/// so that their programs end with a failure as well.
+/// Threads any
+class run_verdict {
+public:
+  void fail(std::string why) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::move(why);
+  }
+  net::ending end_of_work(std::string words) const {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) return {net::end_reason::left, std::move(words)};
+    return {net::end_reason::run_failed, "the run has failed: " + *failure_};
+  }
+
+private:
+  mutable std::mutex mutex_;
+  std::optional<std::string> failure_;
+};
+
+/// Tells a worker's process its terms first. When that process has said all that it had to say, its session
+/// is ended.
+class worker_handler : messaging::actor_part {
+public:
+  static constexpr const char* name = "mailgrad.worker-handler";
+
+  /// `write_terms` is called once, and builds the graphs of the model. The coordinator is asked whether it
+  /// knows the verdict.
+  worker_handler(caf::event_based_actor* self, std::shared_ptr<channel> by,
+                 std::function<std::string()> write_terms, caf::actor coordinator,
+                 std::shared_ptr<const run_verdict> verdict)
+      : actor_part(self), by_(std::move(by)), write_terms_(std::move(write_terms)),
+        coordinator_(std::move(coordinator)), verdict_(std::move(verdict)) {}
+  caf::behavior make_behavior() {
+    messaging::ignore_others(self_);
+    tell_terms();
+    return {
+        on([this](const worker_leaves& x) { let_go(x); }),
+        on([this](const go_on&) {
+          by_->end(verdict_->end_of_work(std::string(work_is_done)));
+          self_->quit();
+        }),
+        on([this](const give_up&) { self_->quit(); }),
+    };
+  }
+
+private:
+  /// Nobody watches this actor, so the worker is told why it gets no terms.
+  void tell_terms() const {
+    try {
+      by_->tell_host(terms_given{write_terms_()});
+    } catch (const std::exception& e) {
+      by_->fail(e.what());
+    }
+  }
+  /// A worker whose step has failed leaves at once, and the coordinator may not have read yet that it has.
+  void let_go(const worker_leaves& x) {
+    if (x.early) {
+      by_->leave("its owner ended it before the end of the run");
+      return self_->quit();
+    }
+    watch(coordinator_, go_on{}); // it may have ended, and with it the run
+    send(coordinator_, verdict_asked{});
+  }
+
+  std::shared_ptr<channel> by_;
+  std::function<std::string()> write_terms_;
+  caf::actor coordinator_;
+  std::shared_ptr<const run_verdict> verdict_;
+};
+
+/// Tells a parameter host its terms, and hears where its shards are reached.
+class shard_handler : messaging::actor_part {
+public:
+  static constexpr const char* name = "mailgrad.shard-handler";
+
+  /// `ready` is called once, with the address.
+  shard_handler(caf::event_based_actor* self, std::shared_ptr<channel> by, std::string terms,
+                std::function<void(const std::string& address)> ready)
+      : actor_part(self), by_(std::move(by)), terms_(std::move(terms)), ready_(std::move(ready)) {}
+  caf::behavior make_behavior() {
+    messaging::ignore_others(self_);
+    by_->tell_host(terms_given{std::exchange(terms_, {})});
+    return {
+        on([this](const shards_ready& x) {
+          if (x.address.empty()) return by_->fail("expected an address of its shards, found none");
+          if (ready_) std::exchange(ready_, nullptr)(x.address);
+        }),
+        on([this](const give_up&) { self_->quit(); }),
+    };
+  }
+
+private:
+  std::shared_ptr<channel> by_;
+  std::string terms_;
+  std::function<void(const std::string&)> ready_;
+};
+
+/// Answers who watches a run. It has a thread of its own, because answers take their time.
+class watcher_handler : messaging::actor_part {
+public:
+  static constexpr const char* name = "mailgrad.watcher-handler";
+
+  watcher_handler(caf::event_based_actor* self, std::shared_ptr<channel> by, run_answers answers)
+      : actor_part(self), by_(std::move(by)), answers_(std::move(answers)) {}
+  caf::behavior make_behavior() {
+    messaging::ignore_others(self_);
+    return {
+        on([this](const run_asked& x) { answer(x); }),
+        on([this](const give_up&) { self_->quit(); }),
+    };
+  }
+
+private:
+  void answer(const run_asked& x) const {
+    run_answered told{x.number, false, {}};
+    std::function<void()> then;
+    try {
+      run_answer found = answers_(x.what, x.argument);
+      told.text = std::move(found.text);
+      then = std::move(found.then);
+    } catch (const std::invalid_argument& e) {
+      told.refused = true;
+      told.text = e.what();
+    }
+    by_->tell_host(std::move(told));
+    if (then) then();
+  }
+
+  std::shared_ptr<channel> by_;
+  run_answers answers_;
+};
+
+/// How a member stands whose session has ended so.
+run_member::state state_after(const net::ending& why);
+
+/// A server's list of who is in its run and who was: workers and parameter hosts, each with its last
+/// incarnation, and how often one before it was lost. It has at most one entry for each slot.
+/// Units   moments are those of the network's clock.
+class member_list {
+public:
+  void joined(const net::welcome& terms, const std::string& from, std::vector<std::string> devices,
+              net::instant now);
+  /// It is to hold these shards.
+  void holds(const net::member& who, std::vector<std::uint32_t> shards) {
+    if (const auto found = all_.find(who); found != all_.end()) found->second.shards = std::move(shards);
+  }
+  /// The session of this incarnation has ended. If a later one is in, only the loss is noted, and of one that
+  /// was never in, nothing.
+  void ended(const net::welcome& terms, const net::ending& why, net::instant heard, net::instant now);
+  /// The run has ended, and its sessions end with it. Whoever was in it is done.
+  void close(net::instant now);
+  bool is_closed() const noexcept { return closed_; }
+
+  /// `heard` says of one that is in when its last byte came; nothing if that is not known.
+  std::vector<run_member>
+  told(net::instant now, const std::function<std::optional<net::instant>(const net::member&)>& heard) const;
+
+private:
+  struct entry {
+    std::uint32_t incarnation = 0;
+    run_member::state is = run_member::state::joined;
+    net::instant since{0};
+    std::optional<net::instant> heard{}; ///< of one that is gone
+    std::string from;
+    std::vector<std::string> devices{};
+    std::vector<std::uint32_t> shards{};
+    std::uint32_t losses = 0;
+    std::string why{};
+  };
+
+  std::map<net::member, entry> all_;
+  bool closed_ = false;
+};
 
 /// The actors of a run that those of other processes talk to.
 struct run_actors {
@@ -49,7 +218,6 @@ struct run_actors {
 class worker_server final : net::doorkeeper {
 public:
   /// Listens. Watchers are answered from now on.
-  ///
   /// Errors  std::invalid_argument, std::system_error as the network's listen(); std::invalid_argument for a
   ///         run that cannot be spread over processes (hogwild).
   worker_server(serve_options options, const run_plan& plan, caf::actor_system& system, run_answers answers);
@@ -58,18 +226,25 @@ public:
   worker_server(const worker_server&) = delete;
   worker_server& operator=(const worker_server&) = delete;
 
-  /// Where workers find it, with the port that was free.
-  const std::string& address() const noexcept { return address_; }
+  const std::string& address() const noexcept { return address_; } ///< with the port that was free
   const wire_format& wire() const noexcept { return wire_; }
   /// Whether the shards are here, and not with parameter hosts.
   bool holds_shards() const noexcept { return options_.shard_hosts == 0; }
   /// Where the shards of this process lie, so that workers read their weights there; null: no matter where.
   block_source blocks() const { return net::blocks_of(heap_); }
   /// To be told whom each shard of this process awaits first; empty: it makes no difference.
-  std::function<void(std::uint32_t shard, std::optional<rank> first, version_number version)> awaits() const;
+  std::function<void(std::uint32_t shard, std::optional<rank> first, version_number version)> awaits() const {
+    if (!bounds_.credit) return {};
+    return [credit = bounds_.credit](std::uint32_t shard, std::optional<rank> first, version_number version) {
+      credit->await(shard, first, version);
+    };
+  }
   /// Whether workers may wait for their turns in a sum, here or at a parameter host.
-  bool shares_credit() const;
-  std::uint32_t joined() const;
+  bool shares_credit() const { return bounds_.credit || (!holds_shards() && !plan_.options.parameter_actor); }
+  std::uint32_t joined() const {
+    const std::lock_guard lock(mutex_);
+    return here(net::role::worker);
+  }
   /// The devices of so many workers by rank, one behind the other, as the last incarnation of each has named
   /// them; "unknown" where none has.
   std::vector<std::string> devices(std::uint32_t workers) const;
@@ -84,30 +259,28 @@ public:
   std::vector<run_member> members(std::chrono::milliseconds span) const;
   /// What the sessions wait for: messages for credit, and what others say that they wait for.
   std::vector<wait_reason> waits() const;
-  /// Whether all workers and parameter hosts have joined.
-  bool all_have_joined() const;
-  /// Waits until they have, but at most for `span`; true if they have.
-  bool wait_for(std::chrono::milliseconds span);
+  /// Waits until all workers and parameter hosts have joined, but at most for `span`; true if they have.
+  bool wait_for(std::chrono::milliseconds span) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, span, [this] {
+      return here(net::role::worker) >= plan_.workers() && here(net::role::shard) >= options_.shard_hosts;
+    });
+  }
 
   /// Tells each parameter host which shards it holds, by turns, and returns a handle for each shard. To be
   /// called once, if the options name parameter hosts, when wait_for() has returned true.
-  ///
   /// Errors  std::runtime_error: one of them has gone again.
   std::vector<caf::actor> place_shards(shard_duties with);
-  /// Whether the shards are there.
-  ///
+  /// Waits until the shards are there, but at most for `span`; true if they are.
   /// Errors  std::runtime_error: one of the parameter hosts has gone, with its last words.
-  bool all_have_shards() const;
-  /// Waits until they are, but at most for `span`; true if they are.
-  ///
-  /// Errors  std::runtime_error: one of the parameter hosts has gone, with its last words.
-  bool wait_for_shards(std::chrono::milliseconds span);
+  bool wait_for_shards(std::chrono::milliseconds span) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, span, [this] { return shards_here(); });
+  }
 
   /// Tells the workers what they are to do, those here and those that come later.
   void begin(run_actors actors, std::shared_ptr<const time_source> time);
-  /// The run has failed: workers and parameter hosts are told so when they have no more to do.
-  ///
-  /// Threads  any
+  /// The run has failed: workers and parameter hosts are told so when they have no more to do. Any thread.
   void note_failure(const std::string& why) { verdict_->fail(why); }
   /// Ends every session with these words, and lets nobody in any more. Workers may be told others, and if the
   /// run has failed, they and parameter hosts are told why. Blocks until nothing more is called.
@@ -140,10 +313,12 @@ private:
   };
 
   net::session_events& let_in(net::session& s, const std::string& from) override;
-  void turned_away(const net::refusal& why, const std::string& from) override;
+  void turned_away(const net::refusal& why, const std::string& from) override {
+    if (const auto line = refused_.refused(fmt::format("refused {}: {}", from, why.words()), network_->now()))
+      tell_trouble(*line);
+  }
   void bound_gradients(net::server_options& terms);
   void on_joined(std::uint64_t session);
-  void note_joined(const admitted_peer& g);
   using moments = std::map<net::member, net::instant>;
   moments ask_when_heard(std::chrono::milliseconds span) const;
   moments moments_heard() const;
@@ -154,27 +329,38 @@ private:
     std::shared_ptr<channel> by;
     std::vector<std::uint32_t> shards;
   };
-  /// By which actors that outlive the server find it, or do not. Who locks mutex_ too locks this first.
+  /// By which actors that may outlive the server find it. Who locks mutex_ too locks this first.
   struct server_ref {
     std::mutex mutex;
     worker_server* server;
   };
 
-  std::uint32_t here(net::role part) const;
-  bool all_here() const;
+  /// How many of a role have joined. The caller holds the mutex.
+  std::uint32_t here(net::role part) const {
+    return static_cast<std::uint32_t>(std::ranges::count_if(admitted_, [part](const auto& entry) {
+      return entry.second.joined && entry.second.terms.you.part == part;
+    }));
+  }
   bool shards_here() const;
   std::vector<placed> deal_shards(std::vector<caf::actor>& shards);
   void greet_shards(const placed& host, std::string terms);
   void note_ready(std::uint64_t session, const std::string& address);
   void greet_worker(admitted_peer& g, bool late);
-  void greet_joining_worker(admitted_peer& g);
   std::string unlike_recorded(const admitted_peer& g) const;
-  incarnation_number incarnation_of(const net::welcome& terms) const;
-  void count_incarnations();
+  /// In a run, incarnations are counted from the one that it begins with. The caller holds the mutex.
+  incarnation_number incarnation_of(const net::welcome& terms) const {
+    if (!running_) return {};
+    const auto found = running_->first_incarnation.find(terms.you.number);
+    const std::uint32_t first = found == running_->first_incarnation.end() ? 1 : found->second;
+    return {std::max(terms.incarnation, first) - first};
+  }
   void tell_missing(const caf::actor& coordinator) const;
-  void greet_watcher(admitted_peer& g);
-  void tell(const std::string& words) const;
-  void tell_trouble(const std::string& words) const;
+  void tell(const std::string& words) const {
+    if (options_.on_event) options_.on_event(words);
+  }
+  void tell_trouble(const std::string& words) const {
+    options_.on_trouble ? options_.on_trouble(words) : tell(words);
+  }
   void tell_observer(std::string words) const;
 
   serve_options options_;
@@ -203,67 +389,6 @@ private:
   std::unique_ptr<net::server_end> end_;
   refusal_news refused_; ///< of the network's thread
   bool closed_ = false;
-};
-
-/// The time before a run over processes begins: all who are to begin it come to the server.
-///
-/// Errors   of wait_for_all() and place_shards(): called_off if `given_up` is set; std::runtime_error with
-///          words if the owner of the run gives it up, if the patience of the options is over, or if a
-///          parameter host has gone again.
-/// Threads  one owner; any may set `given_up`.
-class gathering {
-public:
-  /// All of them must outlive it.
-  gathering(worker_server& server, const serve_options& options, const time_source& time,
-            const std::atomic<bool>& given_up)
-      : server_(server), options_(options), time_(time), given_up_(given_up), since_(time.now()) {}
-
-  /// Waits until all workers and parameter hosts have joined.
-  void wait_for_all();
-  /// Has the parameter hosts spawn the shards, and waits until they are there. Returns a handle for each;
-  /// none if the server holds them itself.
-  std::vector<caf::actor> place_shards(shard_duties with);
-
-private:
-  void require_patience(const std::string& what) const;
-
-  worker_server& server_;
-  const serve_options& options_;
-  const time_source& time_;
-  const std::atomic<bool>& given_up_;
-  instant since_; ///< when the waiting began
-};
-
-/// Answers the watchers of a run over processes: `status`, `switch` and `stop`, and before the run has begun
-/// who has joined.
-///
-/// Threads answer() any, begin() the owner's.
-class control_service {
-public:
-  /// What a watcher may ask of the run when it has begun.
-  struct run {
-    std::function<std::string()> status; ///< as JSON; empty: nothing is told
-    std::function<void(const std::string& policy, const std::string& why)> switch_policy;
-    std::function<void(const std::string& why)> stop;
-  };
-
-  control_service(std::uint32_t workers, run asked) : workers_(workers), run_(std::move(asked)) {}
-
-  /// The run has begun.
-  void begin() { begun_ = true; }
-  /// Set when a watcher has stopped the run before it began.
-  const std::atomic<bool>& given_up() const noexcept { return given_up_; }
-
-  /// Errors  std::invalid_argument: nothing that may be asked, now.
-  run_answer answer(const worker_server& server, const std::string& what, const std::string& argument);
-
-private:
-  run_answer answer_before_begin(const worker_server& server, const std::string& what);
-
-  const std::uint32_t workers_;
-  const run run_;
-  std::atomic<bool> begun_{false};    ///< watchers may ask before
-  std::atomic<bool> given_up_{false}; ///< by a watcher
 };
 
 } // namespace mailgrad::remote

@@ -1,18 +1,12 @@
 #include <mailgrad/actors/run/book_keeper.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-
-#include <algorithm>
-#include <utility>
-
 namespace mailgrad {
-using messaging::send;
 
 book_keeper::book_keeper(caf::event_based_actor* self, std::uint32_t workers, std::uint32_t slots,
                          const std::vector<caf::actor>& shards, const std::vector<worker_report>& before,
                          teller tell, std::shared_ptr<const time_source> time)
-    : self_(self), tell_(std::move(tell)), time_(std::move(time)), devices_(slots), copies_(shards.size()),
-      books_(nothing_told(workers)) {
+    : actor_part(self), tell_(std::move(tell)), time_(std::move(time)), devices_(slots),
+      copies_(shards.size()), books_(nothing_told(workers)) {
   for (const caf::actor& shard : shards) shards_.push_back({shard});
   for (std::uint32_t r = 0; r < std::min<std::size_t>(workers, before.size()); ++r) {
     books_.workers[r] = before[r];
@@ -55,18 +49,6 @@ void book_keeper::on_reported(const shard_report& x, const switches& done) {
   shards_[x.shard.value].has_reported = true;
   copies_[x.shard.value] = {x.shard, x.version, x.workers, {}, {}};
   tell_if_all_answered(done);
-}
-
-/// A question that is under way serves this request as well.
-void book_keeper::ask(teller_of_books& whom) {
-  if (!whom.who) return;
-  whom.request = request_;
-  if (!std::exchange(whom.asked, true)) send(self_, whom.who, copy_books{});
-}
-
-void book_keeper::note_answer(teller_of_books& from) {
-  from.asked = false;
-  from.answered = from.request;
 }
 
 void book_keeper::gather(std::uint64_t request, const switches& done) {

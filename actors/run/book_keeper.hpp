@@ -1,14 +1,8 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <vector>
 
 namespace mailgrad {
 
@@ -18,15 +12,13 @@ namespace mailgrad {
 ///
 /// Guarantees  at most one question is under way to each actor, however often the owner asks, so no mailbox
 ///             grows while a step takes long. An actor that has ended is not waited for.
-/// Threads     those of the coordinator that owns it.
-class book_keeper {
+class book_keeper : messaging::actor_part {
 public:
   /// Called with the number of a request and the books so far. Must not block.
   using teller = std::function<void(std::uint64_t request, const run_outcome& books)>;
   using switches = std::vector<policy_switch>;
 
   /// Shards that have not answered a request when it is told, or are lost, are told of as late, by `time`.
-  ///
   /// `shards` may be empty if they tell no books. Without a teller, nothing is asked.
   /// Ranks from `workers` to `slots` - 1 have not joined yet, and are not told of before. `before` are the
   /// books, by rank, with which the others go on; empty: they begin.
@@ -64,12 +56,19 @@ private:
     std::optional<instant> told_at{};
   };
 
-  void ask(teller_of_books& whom);
-  static void note_answer(teller_of_books& from);
+  /// A question that is under way serves this request as well.
+  void ask(teller_of_books& whom) {
+    if (!whom.who) return;
+    whom.request = request_;
+    if (!std::exchange(whom.asked, true)) send(whom.who, copy_books{});
+  }
+  static void note_answer(teller_of_books& from) {
+    from.asked = false;
+    from.answered = from.request;
+  }
   void tell_if_all_answered(const switches& done);
   std::vector<late_figures> late_for(std::uint64_t request) const;
 
-  caf::event_based_actor* self_;
   teller tell_;
   std::shared_ptr<const time_source> time_;
   std::vector<teller_of_books> devices_; ///< by rank

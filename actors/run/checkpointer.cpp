@@ -1,30 +1,16 @@
 #include <mailgrad/actors/run/checkpointer.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/run/feeder_cut.hpp>
+#include <mailgrad/actors/run/feeder.hpp>
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/optim/policies/policy_spec.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <charconv>
-#include <chrono>
-#include <exception>
-#include <system_error>
-#include <utility>
 
 namespace mailgrad {
-
-// The parts of a checkpoint that the coordinator itself makes, and those that it waits for.
-// The checkpoint of the end of a run.
-
-using messaging::send;
 
 checkpointer::checkpointer(caf::event_based_actor* self, checkpointer_options options, std::uint32_t workers,
                            std::uint32_t slots, std::vector<caf::actor> shards, caf::actor feeder,
                            std::shared_ptr<const time_source> time, schedule_now schedule)
-    : self_(self), options_(std::move(options)), workers_(slots), shards_(std::move(shards)),
+    : actor_part(self), options_(std::move(options)), workers_(slots), shards_(std::move(shards)),
       feeder_(std::move(feeder)), time_(std::move(time)), schedule_(std::move(schedule)),
       named_(options_.named) {
   for (std::uint32_t r = workers; r < slots; ++r) {
@@ -33,19 +19,6 @@ checkpointer::checkpointer(caf::event_based_actor* self, checkpointer_options op
   }
   for (std::uint32_t r = 0; r < std::min<std::size_t>(slots, options_.card.lost.size()); ++r)
     workers_[r].was_lost = options_.card.lost[r];
-}
-
-void checkpointer::begin() {
-  if (!active()) return;
-  begun_ = time_->now();
-  send(self_, feeder_, watch_checkpoints{options_.every_batches, options_.every});
-}
-
-void checkpointer::on_joined(rank joined, const caf::actor& device) {
-  worker& w = workers_[joined.value];
-  w.device = device;
-  w.gone = false;
-  if (collecting_) ask(w);
 }
 
 void checkpointer::on_gone(const worker_report& report, bool lost, std::shared_ptr<saved_fields> in_block) {
@@ -68,33 +41,6 @@ void checkpointer::on_gone(const worker_report& report, bool lost, std::shared_p
   write_if_whole();
 }
 
-void checkpointer::on_due() {
-  if (due_) ++account_.skipped;
-  request();
-}
-
-void checkpointer::request() {
-  if (active() && !given_up_) due_ = true;
-}
-
-bool checkpointer::all_here() const {
-  return std::ranges::all_of(workers_, [](const worker& w) { return w.device || w.gone; });
-}
-
-/// Whether the present policy lets workers write into the block.
-bool checkpointer::in_block() const {
-  if (!options_.block) return false;
-  const policy_spec present(schedule_().policy, static_cast<std::uint32_t>(workers_.size()));
-  return !present.traits().needs_shards;
-}
-
-void checkpointer::ask(const worker& w) const {
-  if (holding_)
-    send(self_, w.device, hold_for_checkpoint{number_});
-  else
-    send(self_, w.device, take_checkpoint{number_});
-}
-
 /// A run that has ended takes no other than that of its end, which take_last() begins.
 void checkpointer::begin_if_due(run_phase now) {
   begin_end(now);
@@ -114,18 +60,13 @@ void checkpointer::collect() {
   holding_ = in_block();
   asked_ = time_->now();
   note_begin();
-  if (options_.recorder) send(self_, options_.recorder, mark_recording{number_});
+  if (options_.recorder) send(options_.recorder, mark_recording{number_});
   steps_ = options_.card.steps;
   parts_.clear();
   failure_.clear();
   for (worker& w : workers_) w.absent = false;
   for (std::uint32_t r = 0; r < workers_.size(); ++r)
     if (workers_[r].gone) take_part_of(r);
-}
-
-void checkpointer::ask_shards_and_feeder() {
-  for (const caf::actor& shard : shards_) send(self_, shard, take_checkpoint{number_});
-  send(self_, feeder_, take_checkpoint{number_});
 }
 
 void checkpointer::give_up() {
@@ -147,26 +88,11 @@ void checkpointer::on_part(const checkpoint_part& x) {
   write_if_whole();
 }
 
-/// No other one begins before all actors are through with this one.
-void checkpointer::on_failed(const checkpoint_failed& x) {
-  if (!collecting_ || x.number != number_ || !parts_.emplace(x.name, nullptr).second) return;
-  failure_ = x.why;
-  let_go_on_if_copied();
-  write_if_whole();
-}
-
-/// Whether each of so many has sent its part. `whom`: "worker" or "shard".
-bool checkpointer::has_parts_of(const char* whom, std::size_t count) const {
-  for (std::size_t i = 0; i < count; ++i)
-    if (!parts_.contains(fmt::format("{} {}", whom, i))) return false;
-  return true;
-}
-
 /// No worker writes into the block between its part and the word that it may go on. A worker that is lost
 /// writes no more.
 void checkpointer::let_go_on_if_copied() {
   if (!holding_ || parts_.size() < workers_.size() + shards_.size()) return;
-  if (!has_parts_of("worker", workers_.size()) || !has_parts_of("shard", shards_.size())) return;
+  if (!lacking("worker", workers_.size()).empty() || !lacking("shard", shards_.size()).empty()) return;
   take_block();
   let_go_on();
 }
@@ -177,7 +103,7 @@ void checkpointer::let_go_on() {
   for (const worker& w : workers_) {
     if (!w.device || w.gone) continue;
     anybody = true;
-    send(self_, w.device, block_copied{number_});
+    send(w.device, block_copied{number_});
   }
   if (anybody) account_.held_seconds += in_seconds(time_->now() - asked_);
 }
@@ -196,7 +122,7 @@ void checkpointer::write_if_whole() {
   const bool nobody_is_left = std::ranges::all_of(workers_, &worker::gone);
   if (number_ == end_ || nobody_is_left) end_steps_ = steps_;
   named_ = std::max(named_, steps_); // local steps of a lost worker may be lost, too
-  send(self_, options_.writer, write_checkpoint{number_, named_, std::exchange(parts_, {})});
+  send(options_.writer, write_checkpoint{number_, named_, std::exchange(parts_, {})});
 }
 
 /// As if the writer had said so.
@@ -206,7 +132,7 @@ void checkpointer::end_failed() {
   writing_ = true;
   parts_.clear();
   checkpoint_written ended{number_, steps_, {}, std::exchange(failure_, {}), 0, 0, false};
-  send(self_, caf::actor_cast<caf::actor>(self_), std::move(ended));
+  send(myself(), std::move(ended));
 }
 
 void checkpointer::on_written(const checkpoint_written& x) {
@@ -228,21 +154,6 @@ void checkpointer::on_written(const checkpoint_written& x) {
   if (when_done_) take_last(std::exchange(when_done_, nullptr));
 }
 
-std::vector<checkpoint_times> checkpointer::end_timeline() {
-  note_given_up();
-  return std::move(timeline_);
-}
-
-void checkpointer::note_begin() {
-  if (options_.traced) timeline_.push_back({number_, asked_});
-}
-
-void checkpointer::note_whole() {
-  if (!options_.traced) return;
-  timeline_.back().collected = time_->now();
-  timeline_.back().steps = steps_;
-}
-
 void checkpointer::note_end(const checkpoint_written& x) {
   if (!options_.traced) return;
   checkpoint_times& last = *std::ranges::find(timeline_, x.number, &checkpoint_times::number);
@@ -252,12 +163,6 @@ void checkpointer::note_end(const checkpoint_written& x) {
   last.bytes = x.bytes;
   last.failure = x.failure;
 }
-
-void checkpointer::note_given_up() {
-  if (options_.traced && collecting_) timeline_.back().collected = timeline_.back().ended = time_->now();
-}
-
-std::string checkpointer::part_of_worker(std::uint32_t rank) { return fmt::format("worker {}", rank); }
 
 /// A run may have thousands of workers, so their names are not made to compare them.
 std::optional<std::uint32_t> checkpointer::worker_of_part(std::string_view name) const {
@@ -280,11 +185,6 @@ void checkpointer::on_counted(const worker_report& known) {
   w.last = known;
   if (has_part) take_part_of(r);
   write_if_whole();
-}
-
-/// The part of a worker that has ended: where it was then.
-void checkpointer::take_part_of(std::uint32_t r) {
-  if (!parts_.contains(part_of_worker(r))) take_part_of(r, workers_[r].last);
 }
 
 void checkpointer::take_part_of(std::uint32_t r, worker_report report) {
@@ -314,10 +214,6 @@ std::shared_ptr<saved_fields> checkpointer::part_of_ended(worker& w, worker_repo
   return fields;
 }
 
-void checkpointer::drop_part_of(std::uint32_t r) {
-  if (parts_.erase(part_of_worker(r)) > 0) steps_ -= workers_[r].last.steps;
-}
-
 /// A worker that died between its marker and its part has trained on behind the marker. No shard kept that,
 /// and the feeder deals it again.
 void checkpointer::leave_out_behind_markers() {
@@ -340,11 +236,6 @@ void checkpointer::leave_out_behind_markers() {
   }
 }
 
-void checkpointer::take_block() {
-  parts_[block_part] =
-      keep_block(*options_.block, shards_.empty() ? block_weights::all : block_weights::in_shards);
-}
-
 void checkpointer::take_own_part() {
   if (options_.block && !parts_.contains(block_part)) take_block(); // nobody writes to it at present
   checkpoint_card card = options_.card;
@@ -357,34 +248,26 @@ void checkpointer::take_own_part() {
   }
   card.steps = steps_;
   kept_schedule schedule = schedule_();
-  const auto fields = std::make_shared<saved_fields>();
-  fields->field("card", card);
-  fields->field("schedule", schedule);
-  parts_["run"] = fields;
-  if (!card.args_of_server.empty()) {
-    const auto words = std::make_shared<saved_fields>();
-    words->field("words", card.args_of_server);
-    parts_[args_of_server_part] = words;
-  }
-  if (!card.folder_of_args.empty()) {
-    const auto folder = std::make_shared<saved_fields>();
-    folder->field("folder", card.folder_of_args);
-    parts_[folder_of_args_part] = folder;
-  }
-  if (!options_.tests) return;
-  const auto tests = std::make_shared<saved_fields>();
-  tests->field(judged_tests_part, *options_.tests);
-  parts_[judged_tests_part] = tests;
+  const auto add = [this](const char* part, const auto& write) {
+    const auto fields = std::make_shared<saved_fields>();
+    write(*fields);
+    parts_[part] = fields;
+  };
+  add("run", [&](saved_fields& a) {
+    a.field("card", card);
+    a.field("schedule", schedule);
+  });
+  if (!card.args_of_server.empty())
+    add(args_of_server_part, [&](saved_fields& a) { a.field("words", card.args_of_server); });
+  if (!card.folder_of_args.empty())
+    add(folder_of_args_part, [&](saved_fields& a) { a.field("folder", card.folder_of_args); });
+  if (options_.tests)
+    add(judged_tests_part, [&](saved_fields& a) { a.field(judged_tests_part, *options_.tests); });
 }
 
 std::optional<wait_reason> checkpointer::blocked_on(const slot_table& slots) const {
   if (!collecting_) return std::nullopt;
-  std::vector<std::uint32_t> workers;
-  std::vector<std::uint32_t> shards;
-  for (std::uint32_t r = 0; r < workers_.size(); ++r)
-    if (!parts_.contains(part_of_worker(r))) workers.push_back(r);
-  for (std::uint32_t s = 0; s < shards_.size(); ++s)
-    if (!parts_.contains(fmt::format("shard {}", s))) shards.push_back(s);
+  const auto workers = lacking("worker", workers_.size()), shards = lacking("shard", shards_.size());
   const instant now = time_->now();
   const auto last_heard = [&](std::uint32_t r) { return slots.heard(r); };
   const std::string whom = !workers.empty()  ? listed_with_last_words("worker", workers, now, last_heard)
@@ -393,8 +276,6 @@ std::optional<wait_reason> checkpointer::blocked_on(const slot_table& slots) con
                                                         : "the recorder";
   return wait_reason{fmt::format("checkpoint {} waits for {}", number_, whom), (now - asked_).count()};
 }
-
-using messaging::send;
 
 /// Another policy than hogwild has things to push and to forget at the end. Workers of hogwild go as they
 /// are.
@@ -407,31 +288,7 @@ void checkpointer::begin_end(run_phase now) {
   collect();
   end_ = number_;
   for (const worker& w : workers_)
-    if (!w.gone) send(self_, w.device, mark_at_end{end_});
-}
-
-/// Answers those that wait.
-void checkpointer::let_end(std::uint64_t number) {
-  for (const rank r : std::exchange(at_end_, {}))
-    if (worker& w = workers_[r.value]; std::exchange(w.at_end, false))
-      send(self_, w.device, mark_at_end{number});
-}
-
-void checkpointer::on_end_of(rank ending) {
-  workers_[ending.value].at_end = true;
-  at_end_.push_back(ending);
-}
-
-void checkpointer::give_up_end() {
-  end_given_up_ = true;
-  let_end(end_);
-}
-
-/// Whether nothing was trained behind the checkpoint of the end.
-bool checkpointer::end_is_kept() const {
-  std::uint64_t trained = options_.card.steps;
-  for (const worker& w : workers_) trained += w.last.steps;
-  return end_steps_ == trained && std::ranges::none_of(workers_, &worker::lost);
+    if (!w.gone) send(w.device, mark_at_end{end_});
 }
 
 void checkpointer::take_last(std::function<void()> done) {
@@ -442,15 +299,6 @@ void checkpointer::take_last(std::function<void()> done) {
   last_begun_ = true;
   collect();
   ask_shards_and_feeder();
-}
-
-using messaging::on;
-
-caf::behavior checkpoint_writer::make_behavior() {
-  return {
-      on(self_, [this](const write_checkpoint& x) { return write(x); }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
-  };
 }
 
 checkpoint_written checkpoint_writer::write(const write_checkpoint& x) {

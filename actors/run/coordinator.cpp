@@ -1,32 +1,17 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/coordinator.hpp>
-
-#include <fmt/format.h>
 
 #include <bit>
 #include <cmath>
-#include <cstdint>
-#include <span>
-#include <utility>
-
-// The part of the coordinator by which workers come and go while the run goes on.
-
-// The part of the coordinator that says what a run waits for.
-
-// The end of a run: why it ends, and that everybody reports before it has ended.
 
 namespace mailgrad {
 
-/// What a run without workers has not trained: "the mini-batch that remains", "the 120 mini-batches that
-/// remain".
-inline std::string remaining_batches(std::uint64_t count) {
+namespace {
+
+/// What a run without workers has not trained.
+std::string remaining_batches(std::uint64_t count) {
   return count == 1 ? "the mini-batch that remains"
                     : "the " + std::to_string(count) + " mini-batches that remain";
 }
-
-using messaging::on, messaging::send, messaging::sender_of, messaging::watch;
-
-namespace {
 
 std::string worker_at_step(const worker_report& r, std::uint64_t step) {
   return fmt::format("worker {} at its step {}", r.worker.value, step);
@@ -37,10 +22,19 @@ std::string last_finite(const worker_report& r) {
   return std::isnan(loss) ? "it had no finite loss before" : "its last finite loss was " + format_loss(loss);
 }
 
+/// "shard 0 is lost: out of memory"
+std::string format_lost(const std::string& who, const std::string& why, bool several = false) {
+  return who + (several ? " are lost" : " is lost") + (why.empty() ? "" : ": " + why);
+}
+
+std::string format_lost(std::span<const std::uint32_t> shards, const std::string& why) {
+  return format_lost(listed("shard", shards), why, shards.size() > 1);
+}
+
 } // namespace
 
 coordinator::coordinator(caf::event_based_actor* self, coordinator_options options)
-    : self_(self), options_(std::move(options)), slots_(options_.workers, options_.ranks()),
+    : actor_part(self), options_(std::move(options)), slots_(options_.workers, options_.ranks()),
       shares_(self, options_.shards, options_.feeder, options_.time), losses_(options_.ranks()),
       switcher_(self, options_.policies, options_.workers, options_.ranks(), options_.shards, options_.feeder,
                 options_.time, options_.replayed ? &options_.replayed->end.switches : nullptr,
@@ -65,10 +59,9 @@ coordinator::coordinator(caf::event_based_actor* self, coordinator_options optio
 }
 
 caf::behavior coordinator::make_behavior() {
-  for (std::uint32_t i = 0; i < options_.shards.size(); ++i)
-    watch(self_, options_.shards[i], shard_lost{{i}});
-  watch(self_, options_.feeder, feeder_lost{});
-  if (options_.checkpoints.recorder) watch(self_, options_.checkpoints.recorder, recorder_lost{});
+  for (std::uint32_t i = 0; i < options_.shards.size(); ++i) watch(options_.shards[i], shard_lost{{i}});
+  watch(options_.feeder, feeder_lost{});
+  if (options_.checkpoints.recorder) watch(options_.checkpoints.recorder, recorder_lost{});
   if (options_.shares_credit) switcher_.share_credit();
   if (options_.resumed) switcher_.resume(*options_.resumed, options_.steps_before);
   hold_switches();
@@ -76,72 +69,78 @@ caf::behavior coordinator::make_behavior() {
   checkpointer_.begin();
   bring_next();
   if (options_.automatic)
-    send(self_, options_.tracker, watch_signals{options_.workers * options_.automatic->window});
+    send(options_.tracker, watch_signals{options_.workers * options_.automatic->window});
   return running();
 }
 
 caf::message_handler coordinator::checkpoints() {
   return {
-      on(self_, [this](const checkpoint_part& x) { on_part(x); }),
-      on(self_,
-         [this](const checkpoint_failed& x) {
-           checkpointer_.on_failed(x);
-           go_on_with_checkpoints();
-         }),
-      on(self_, [this](const worker_at_end& x) { on_end_of(x); }),
-      on(self_, [this](const tests_judged& x) { checkpointer_.keep(x.so_far); }),
-      on(self_,
-         [this](const recorder_lost&) {
-           checkpointer_.give_up();
-           go_on_with_checkpoints();
-         }),
-      on(self_,
-         [this](const checkpoint_due&) {
-           checkpointer_.on_due();
-           go_on_with_checkpoints();
-         }),
-      on(self_,
-         [this](const request_checkpoint&) {
-           checkpointer_.request();
-           go_on_with_checkpoints();
-         }),
-      on(self_,
-         [this](const checkpoint_written& x) {
-           checkpointer_.on_written(x);
-           if (options_.on_checkpoint) options_.on_checkpoint(checkpointer_.account());
-           go_on_with_checkpoints();
-           give_slots();
-           end_if_all_reported();
-         }),
+      on([this](const checkpoint_part& x) {
+        hear(sender());
+        checkpointer_.on_part(x);
+        go_on_with_checkpoints();
+        give_slots();
+      }),
+      on([this](const checkpoint_failed& x) {
+        checkpointer_.on_failed(x);
+        go_on_with_checkpoints();
+      }),
+      // The state of a run that is stopped or fails is no end from which it could be made longer.
+      on([this](const worker_at_end& x) {
+        hear(sender());
+        if (!slots_.is_of(x.worker, x.incarnation)) return;
+        if (!completes()) checkpointer_.give_up_end();
+        switcher_.free_credit();
+        checkpointer_.on_end_of(x.worker);
+        go_on_with_checkpoints();
+      }),
+      on([this](const tests_judged& x) { checkpointer_.keep(x.so_far); }),
+      on([this](const recorder_lost&) {
+        checkpointer_.give_up();
+        go_on_with_checkpoints();
+      }),
+      on([this](const checkpoint_due&) {
+        checkpointer_.on_due();
+        go_on_with_checkpoints();
+      }),
+      on([this](const request_checkpoint&) {
+        checkpointer_.request();
+        go_on_with_checkpoints();
+      }),
+      on([this](const checkpoint_written& x) {
+        checkpointer_.on_written(x);
+        if (options_.on_checkpoint) options_.on_checkpoint(checkpointer_.account());
+        go_on_with_checkpoints();
+        give_slots();
+        end_if_all_reported();
+      }),
   };
 }
 
 caf::message_handler coordinator::books() {
   return {
-      on(self_, [this](const gather_books& x) { books_.gather(x.request, switcher_.done()); }),
-      on(self_, [this](const tell_books& x) { books_.tell(x.request, switcher_.done()); }),
-      on(self_,
-         [this](const worker_books& x) {
-           hear(sender_of(self_));
-           books_.take(x, switcher_.done());
-         }),
-      on(self_, [this](const shard_books& x) { books_.take(x, switcher_.done()); }),
-      on(self_,
-         [this](const worker_progress& x) {
-           slots_.hear(sender_of(self_), x.worker, options_.time->now());
-           losses_.take(x.worker, x.steps, x.samples, std::bit_cast<double>(x.loss_sum_bits));
-           losses_.add(x.worker, x.sums);
-           judge_loss(x);
-         }),
+      on([this](const gather_books& x) { books_.gather(x.request, switcher_.done()); }),
+      on([this](const tell_books& x) { books_.tell(x.request, switcher_.done()); }),
+      on([this](const worker_books& x) {
+        hear(sender());
+        books_.take(x, switcher_.done());
+      }),
+      on([this](const shard_books& x) { books_.take(x, switcher_.done()); }),
+      on([this](const worker_progress& x) {
+        slots_.hear(sender(), x.worker, options_.time->now());
+        losses_.take(x.worker, x.steps, x.samples, std::bit_cast<double>(x.loss_sum_bits));
+        losses_.add(x.worker, x.sums);
+        judge_loss(x);
+      }),
   };
 }
 
 /// A replay ends as it was recorded. Earlier checkpoints stay, since a smaller rate can go on from there.
 void coordinator::judge_loss(const worker_progress& x) {
   const auto why = options_.divergence.take(x.steps, x.samples, std::bit_cast<double>(x.loss_sum_bits));
-  if (!why || options_.replayed || outcome_.how != run_outcome::ending::completed) return;
+  if (!why || options_.replayed || !completes()) return;
   checkpointer_.give_up();
-  stop(run_outcome::ending::diverged, *why);
+  stop(ending::diverged, *why);
   collect_if_all_accounted();
 }
 
@@ -151,33 +150,9 @@ void coordinator::go_on_with_checkpoints() {
   hold_switches();
   if (!stop_when_kept_ || checkpointer_.is_collecting() || checkpointer_.is_next()) return;
   const stop_training x = *std::exchange(stop_when_kept_, std::nullopt);
-  if (outcome_.how == run_outcome::ending::completed) outcome_.enough = x.enough;
-  stop(run_outcome::ending::stopped, x.why);
+  if (completes()) outcome_.enough = x.enough;
+  stop(ending::stopped, x.why);
   collect_if_all_accounted(); // nobody ends whose end would call it, if the run waits for a worker
-}
-
-/// In a replay, a switch also waits for those who had joined before it.
-void coordinator::hold_switches() {
-  switcher_.hold_back(checkpointer_.is_collecting()               ? "a checkpoint"
-                      : to_come_.any_due(switcher_.epoch().value) ? "a worker that had come before it"
-                                                                  : "");
-}
-
-void coordinator::on_part(const checkpoint_part& x) {
-  hear(sender_of(self_));
-  checkpointer_.on_part(x);
-  go_on_with_checkpoints();
-  give_slots();
-}
-
-/// The state of a run that is stopped or fails is no end from which it could be made longer.
-void coordinator::on_end_of(const worker_at_end& x) {
-  hear(sender_of(self_));
-  if (!slots_.is_of(x.worker, x.incarnation)) return;
-  if (outcome_.how != run_outcome::ending::completed) checkpointer_.give_up_end();
-  switcher_.free_credit();
-  checkpointer_.on_end_of(x.worker);
-  go_on_with_checkpoints();
 }
 
 /// If the run can go on from here, it takes a checkpoint before it ends, as one that is stopped does. The
@@ -185,11 +160,11 @@ void coordinator::on_end_of(const worker_at_end& x) {
 void coordinator::on_failed(const worker_failed& x) {
   const std::string why = worker_at_step(x.report, x.step) + ": " + x.why;
   const bool can_go_on = x.leaves_all && options_.elastic && !options_.replayed && !abandoned_;
-  if (outcome_.how != run_outcome::ending::completed || !can_go_on || !checkpointer_.can_take()) {
-    stop(run_outcome::ending::failed, why);
+  if (!completes() || !can_go_on || !checkpointer_.can_take()) {
+    stop(ending::failed, why);
     return account_for(x.report);
   }
-  end_as(run_outcome::ending::failed, why);
+  end_as(ending::failed, why);
   kept_before_failure_ = checkpointer_.last();
   refuse_newcomers();
   checkpointer_.request();
@@ -197,73 +172,81 @@ void coordinator::on_failed(const worker_failed& x) {
   account_for(x.report);
 }
 
-/// Whether a checkpoint that is due because of a failure is still to be written.
-bool coordinator::keeps_end_of_failed() const {
-  return kept_before_failure_ &&
-         (checkpointer_.last() == *kept_before_failure_ || checkpointer_.is_collecting());
-}
-
-/// A run that is stopped can be resumed as if it had not been: its state is kept before the workers finish
-/// their last steps.
-void coordinator::stop_when_kept(const stop_training& x) {
-  if (!stop_when_kept_) stop_when_kept_ = x;
-  checkpointer_.request();
-  go_on_with_checkpoints();
-}
-
 caf::behavior coordinator::running() {
-  return caf::message_handler{
-      on(self_,
-         [this](const loss_diverged& x) {
-           if (!slots_.is_of(x.report.worker, x.incarnation)) return;
-           if (x.report.not_finite == 0) checkpointer_.give_up(); // shards may have taken its gradient
-           stop(run_outcome::ending::diverged, "the loss of " + worker_at_step(x.report, x.step) +
-                                                   " is not finite; " + last_finite(x.report));
-           account_for(x.report);
-         }),
-      on(self_,
-         [this](const worker_failed& x) {
-           if (slots_.is_of(x.report.worker, x.incarnation)) on_failed(x);
-         }),
-      on(self_, [this](const shard_lost& x) { on_shard_lost(x); }),
-      on(self_, [this](const shard_failed& x) { on_shard_failed(x); }),
-      on(self_, [this](const feeder_lost& x) { on_feeder_lost(x); }),
-      on(self_,
-         [this](const feeder_report& x) {
-           outcome_.feeder_trace = x.trace;
-           end_if_all_reported();
-         }),
-      on(self_, [this](const request_switch& x) { switcher_.request(x); }),
-      on(self_, [this](const step_reached& x) { switcher_.on_step(x); }),
-      on(self_,
-         [this](const worker_paused& x) {
-           hear(sender_of(self_));
-           switcher_.on_paused(x);
-         }),
-      on(self_, [this](const policy_switched& x) { on_switched(x); }),
-      on(self_, [this](const signals_observed& x) { on_signals(x); }),
-      on(self_, [this](const stop_training& x) { stop_when_kept(x); }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
-      on(self_, [this](const shard_report& x) { on_report(x); }),
-      on(self_, [](const verdict_asked&) { return go_on{}; }),
-      on(self_, [this](const list_wait_reasons&) { tell_waits(); }),
-      on(self_,
-         [this](const wait_reason& x) {
-           hear(sender_of(self_));
-           if (options_.on_wait) options_.on_wait(x);
-         }),
-  }
+  return losses_and_failures()
+      .or_else(switches_and_ends())
       .or_else(comings_and_goings())
+      .or_else(what_is_left())
       .or_else(checkpoints())
       .or_else(books());
 }
 
-void coordinator::on_signals(const signals_observed& x) {
-  if (switcher_.is_switching()) return;
-  const bool mixed = std::exchange(switches_seen_, switcher_.done().size()) != switcher_.done().size();
-  if (mixed) return;
-  if (auto advice = rule_.judge(x.what, switcher_.policy()))
-    switcher_.request({std::move(advice->policy), std::move(advice->why)});
+caf::message_handler coordinator::losses_and_failures() {
+  return {
+      on([this](const loss_diverged& x) {
+        if (!slots_.is_of(x.report.worker, x.incarnation)) return;
+        if (x.report.not_finite == 0) checkpointer_.give_up(); // shards may have taken its gradient
+        stop(ending::diverged,
+             "the loss of " + worker_at_step(x.report, x.step) + " is not finite; " + last_finite(x.report));
+        account_for(x.report);
+      }),
+      on([this](const worker_failed& x) {
+        if (slots_.is_of(x.report.worker, x.incarnation)) on_failed(x);
+      }),
+      on([this](const shard_lost& x) { on_shard_lost(x); }),
+      // A shard says so before its report. If workers had heard of it, the run has failed with the first of
+      // them.
+      on([this](const shard_failed& x) {
+        if (outcome_.how == ending::failed || outcome_.how == ending::diverged) return;
+        const std::string why = fmt::format("shard {} has failed: {}", x.shard.value, x.why);
+        end_as(ending::failed, outcome_.why.empty() ? why : outcome_.why + "; " + why);
+        outcome_.enough = false;
+      }),
+      on([this](const feeder_lost& x) {
+        outcome_.feeder_lost = true;
+        checkpointer_.give_up();
+        abandon(format_lost("the feeder", x.why));
+        end_if_all_reported();
+      }),
+      on([this](const feeder_report& x) {
+        outcome_.feeder_trace = x.trace;
+        end_if_all_reported();
+      }),
+  };
+}
+
+caf::message_handler coordinator::switches_and_ends() {
+  return {
+      on([this](const request_switch& x) { switcher_.request(x); }),
+      on([this](const step_reached& x) { switcher_.on_step(x); }),
+      on([this](const worker_paused& x) {
+        hear(sender());
+        switcher_.on_paused(x);
+      }),
+      on([this](const policy_switched& x) { on_switched(x); }),
+      on([this](const signals_observed& x) {
+        if (switcher_.is_switching()) return;
+        const bool mixed = std::exchange(switches_seen_, switcher_.done().size()) != switcher_.done().size();
+        if (mixed) return;
+        if (auto advice = rule_.judge(x.what, switcher_.policy()))
+          switcher_.request({std::move(advice->policy), std::move(advice->why)});
+      }),
+      // A run that is stopped can be resumed as if it had not been: its state is kept before the workers
+      // finish their last steps.
+      on([this](const stop_training& x) {
+        if (!stop_when_kept_) stop_when_kept_ = x;
+        checkpointer_.request();
+        go_on_with_checkpoints();
+      }),
+      on([this](const give_up&) { self_->quit(); }),
+      on([this](const shard_report& x) { on_report(x); }),
+      on([](const verdict_asked&) { return go_on{}; }),
+      on([this](const list_wait_reasons&) { tell_waits(); }),
+      on([this](const wait_reason& x) {
+        hear(sender());
+        if (options_.on_wait) options_.on_wait(x);
+      }),
+  };
 }
 
 void coordinator::on_switched(const policy_switched& x) {
@@ -271,7 +254,7 @@ void coordinator::on_switched(const policy_switched& x) {
   hold_switches(); // who joins before the next one must not miss it
   switcher_.on_switched(x);
   if (options_.observer && switcher_.done().size() > before)
-    send(self_, options_.observer, event_noted{switcher_.done().back()});
+    send(options_.observer, event_noted{switcher_.done().back()});
   bring_next();
   go_on_with_checkpoints();
   give_slots();
@@ -289,7 +272,7 @@ void coordinator::take(const worker_joined& x) {
   checkpointer_.on_joined(x.worker, x.device);
   books_.on_joined(x.worker, x.device);
   go_on_with_checkpoints();
-  if (abandoned_) send(self_, x.device, give_up{});
+  if (abandoned_) send(x.device, give_up{});
 }
 
 /// Where shards are not asked what they took of a lost worker, nobody knows what it did since the run was
@@ -322,13 +305,13 @@ void coordinator::on_lost(const worker_lost& x) {
     if (const auto nothing = shares_.begin(gone)) note_trained(*nothing);
   } else {
     for (const caf::actor& shard : options_.shards)
-      if (!options_.needs_all) send(self_, shard, gone);
-    send(self_, options_.feeder, gone);
+      if (!options_.needs_all) send(shard, gone);
+    send(options_.feeder, gone);
   }
   outcome_.lost[worker.value] = true;
   anybody_went_early_ = true;
   if (options_.replayed)
-    stop(run_outcome::ending::failed,
+    stop(ending::failed,
          fmt::format("worker {} is lost, and a replay needs all of them{}", worker.value, why));
   if (options_.needs_all)
     abandon(fmt::format("worker {} is lost, and the sums of MPI need all of them{}", worker.value, why));
@@ -341,7 +324,10 @@ void coordinator::account_for(const worker_report& report, bool lost,
   if (!lost)
     options_.timelines.complete(timeline_teller::of(report.worker, slots_.incarnation_of(report.worker)));
   slots_.leave(report.worker, lost);
-  pass_on_all_of(report.worker);
+  const auto is_of_it = [&](const parting& x) { return x.worker.worker == report.worker; };
+  for (const parting& x : parted_)
+    if (is_of_it(x)) pass_on(x);
+  std::erase_if(parted_, is_of_it);
   outcome_.workers[report.worker.value] = report;
   switcher_.on_gone(report.worker, report.steps);
   checkpointer_.on_gone(report, lost, std::move(in_block));
@@ -352,44 +338,61 @@ void coordinator::account_for(const worker_report& report, bool lost,
   collect_if_all_accounted();
 }
 
-using messaging::on, messaging::send, messaging::send_after, messaging::sender_of, messaging::watch;
-
 caf::message_handler coordinator::comings_and_goings() {
   return {
-      on(self_, [this](const worker_joined& x) { on_joined(x); }),
-      on(self_,
-         [this](const worker_finished& x) {
-           if (!slots_.is_of(x.report.worker, x.incarnation)) return;
-           anybody_went_early_ = anybody_went_early_ || !x.why_left.empty();
-           account_for(x.report, false, x.in_block);
-         }),
-      on(self_, [this](const worker_lost& x) { on_lost(x); }),
-      on(self_,
-         [this](const worker_left& x) {
-           on_parted({x, sender_of(self_)});
-         }),
-      on(self_, [this](const trace_reported& x) { return on_trace(x); }),
-      on(self_,
-         [this](const shard_trace_reported& x) {
-           if (x.shard.value < reported_.size())
-             options_.timelines.take(timeline_teller::of(x.shard), x.piece, options_.time->now());
-           return trace_taken{};
-         }),
-      on(self_, [this](const trained_reported& x) { on_trained(x); }),
-      on(self_, [this](const share_ended& x) { on_share_ended(x); }),
-      on(self_, [this](const undealt_counted& x) { on_undealt(x); }),
-      on(self_, [this](const wait_over& x) { on_wait_over(x); }),
+      // A newcomer is watched while it waits for its slot, since no run must wait for a dead one.
+      on([this](const worker_joined& x) {
+        if ((x.late && !lets_in()) || !slots_.may_take(x.worker, x.incarnation))
+          return send(x.device, give_up{});
+        watch(x.device, worker_lost{x.worker, {}, x.incarnation});
+        if (!x.late) return take(x);
+        newcomers_.push_back(x);
+        give_slots();
+      }),
+      on([this](const worker_finished& x) {
+        if (!slots_.is_of(x.report.worker, x.incarnation)) return;
+        anybody_went_early_ = anybody_went_early_ || !x.why_left.empty();
+        account_for(x.report, false, x.in_block);
+      }),
+      on([this](const worker_lost& x) { on_lost(x); }),
+      on([this](const worker_left& x) {
+        on_parted({x, sender()});
+      }),
+      // An answer comes always, or the worker would tell nothing more.
+      on([this](const trace_reported& x) {
+        hear(sender());
+        if (slots_.is_of(x.worker, x.incarnation))
+          options_.timelines.take(timeline_teller::of(x.worker, x.incarnation), x.piece,
+                                  options_.time->now());
+        return trace_taken{};
+      }),
+      on([this](const shard_trace_reported& x) {
+        if (x.shard.value < reported_.size())
+          options_.timelines.take(timeline_teller::of(x.shard), x.piece, options_.time->now());
+        return trace_taken{};
+      }),
   };
 }
 
-/// A newcomer is watched while it waits for its slot, since no run must wait for a dead one.
-void coordinator::on_joined(const worker_joined& x) {
-  if ((x.late && !lets_in()) || !slots_.may_take(x.worker, x.incarnation))
-    return send(self_, x.device, give_up{});
-  watch(self_, x.device, worker_lost{x.worker, {}, x.incarnation});
-  if (!x.late) return take(x);
-  newcomers_.push_back(x);
-  give_slots();
+/// What lost workers had trained, and what nobody has.
+caf::message_handler coordinator::what_is_left() {
+  return {
+      on([this](const trained_reported& x) {
+        const auto all = shares_.take(x);
+        if (!all) return;
+        note_trained(*all);
+        go_on_with_checkpoints();
+        give_slots();
+        collect_if_all_accounted();
+      }),
+      on([this](const share_ended& x) { on_share_ended(x); }),
+      on([this](const undealt_counted& x) {
+        if (!std::exchange(counting_, false)) return; // a worker has joined since
+        undealt_ = x.batches;
+        collect_if_all_accounted();
+      }),
+      on([this](const wait_over& x) { on_wait_over(x); }),
+  };
 }
 
 /// The connection between a worker and a parameter host has ended. What the worker said last may not have
@@ -406,42 +409,14 @@ void coordinator::on_parted(parting x) {
     pass_on(x);
 }
 
-/// A sum that lacks the gradient of a lost worker is never whole, and must not look so.
-void coordinator::pass_on(const parting& x) {
-  if (options_.needs_all && outcome_.lost[x.worker.worker.value]) return;
-  send(self_, x.shard, x.worker);
-}
-
-void coordinator::pass_on_all_of(rank worker) {
-  for (const parting& x : parted_)
-    if (x.worker.worker == worker) pass_on(x);
-  std::erase_if(parted_, [worker](const parting& x) { return x.worker.worker == worker; });
-}
-
-/// An answer comes always, or the worker would tell nothing more.
-trace_taken coordinator::on_trace(const trace_reported& x) {
-  hear(sender_of(self_));
-  if (slots_.is_of(x.worker, x.incarnation))
-    options_.timelines.take(timeline_teller::of(x.worker, x.incarnation), x.piece, options_.time->now());
-  return {};
-}
-
-/// In a replay of a run that diverged, who came then comes again.
-bool coordinator::lets_in() const {
-  const bool goes_on = outcome_.how == run_outcome::ending::completed || options_.replayed;
-  return options_.elastic && !collecting_ && !abandoned_ && goes_on;
-}
-
 /// In a replay, brings every worker whose slot is free and whose turn it is.
 void coordinator::bring_next() {
   for (std::uint32_t r = 0; r < slots_.count() && to_come_.any(); ++r)
     if (!slots_.is_present({r}) && !abandoned_)
-      if (const auto incarnation = to_come_.bring({r}, switcher_.epoch().value)) bring({r}, *incarnation);
-}
-
-void coordinator::bring(rank worker, incarnation_number incarnation) {
-  brought_at_ = options_.time->now();
-  send(self_, options_.joining_workers, bring_worker{worker, incarnation});
+      if (const auto incarnation = to_come_.bring({r}, switcher_.epoch().value)) {
+        brought_at_ = options_.time->now();
+        send(options_.joining_workers, bring_worker{{r}, *incarnation});
+      }
 }
 
 /// An earlier incarnation is fenced off first: it may be frozen, or have begun before its first message came
@@ -451,24 +426,19 @@ void coordinator::give_slots() {
     const worker_joined x = newcomers_.front();
     if (!slots_.may_take(x.worker, x.incarnation)) { // a later incarnation was faster
       newcomers_.pop_front();
-      send(self_, x.device, give_up{});
+      send(x.device, give_up{});
       continue;
     }
     if (slots_.is_present(x.worker) && slots_.incarnation_of(x.worker) < x.incarnation) {
-      if (const caf::actor before = slots_.device(x.worker)) send(self_, before, give_up{});
+      if (const caf::actor before = slots_.device(x.worker)) send(before, give_up{});
       return on_lost({x.worker, fmt::format("incarnation {} has taken its place", x.incarnation.value),
                       slots_.incarnation_of(x.worker)}); // which comes back here
     }
     if (shares_.has(x.worker) || switcher_.is_under_way() || checkpointer_.is_collecting()) return;
     newcomers_.pop_front();
-    send(self_, x.device,
-         slot_given{switcher_.epoch(), outcome_.workers[x.worker.value], checkpointer_.last()});
+    send(x.device, slot_given{switcher_.epoch(), outcome_.workers[x.worker.value], checkpointer_.last()});
     take(x);
   }
-}
-
-void coordinator::refuse_newcomers() {
-  for (const worker_joined& x : std::exchange(newcomers_, {})) send(self_, x.device, give_up{});
 }
 
 /// What the shards have heard of a lost incarnation is all that is known of it. If they are lost as well, as
@@ -491,15 +461,6 @@ void coordinator::note_trained(const trained_reported& heard) {
   shares_.tell_feeder(all);
 }
 
-void coordinator::on_trained(const trained_reported& x) {
-  const auto all = shares_.take(x);
-  if (!all) return;
-  note_trained(*all);
-  go_on_with_checkpoints();
-  give_slots();
-  collect_if_all_accounted();
-}
-
 /// A run does not end before this is known of every lost worker, and no incarnation begins before it is known
 /// of the one before it. If all shards are lost, the feeder knows of more batches than are counted.
 void coordinator::on_share_ended(const share_ended& x) {
@@ -517,17 +478,11 @@ void coordinator::on_share_ended(const share_ended& x) {
 /// Whether nobody is left, nobody comes, and it is known whether anything is left to train.
 bool coordinator::may_end() {
   if (collecting_ || slots_.anybody() || !newcomers_.empty() || to_come_.any()) return false;
-  if (!options_.elastic || abandoned_ || outcome_.how != run_outcome::ending::completed) return true;
+  if (!options_.elastic || abandoned_ || !completes()) return true;
   if (!anybody_went_early_) return true; // all others have heard from the feeder that nothing is left
   if (shares_.any()) return false;
-  if (!undealt_ && !std::exchange(counting_, true)) send(self_, options_.feeder, count_undealt{});
+  if (!undealt_ && !std::exchange(counting_, true)) send(options_.feeder, count_undealt{});
   return undealt_.has_value();
-}
-
-void coordinator::on_undealt(const undealt_counted& x) {
-  if (!std::exchange(counting_, false)) return; // a worker has joined since
-  undealt_ = x.batches;
-  collect_if_all_accounted();
 }
 
 /// Begins to wait if it has not begun.
@@ -536,7 +491,7 @@ bool coordinator::waits_for_a_worker() {
   if (!waits_since_) {
     waits_since_ = options_.time->now();
     if (options_.waits_for_workers < instant::max())
-      send_after(self_, options_.waits_for_workers, wait_over{++waits_});
+      send_after(options_.waits_for_workers, wait_over{++waits_});
   }
   return true;
 }
@@ -569,22 +524,19 @@ void coordinator::on_wait_over(const wait_over& x) {
     return collect_if_all_accounted();
   }
   options_.waits_for_workers = instant{0};
-  stop(run_outcome::ending::failed,
-       fmt::format("no worker has come to train {}", remaining_batches(*undealt_)));
+  stop(ending::failed, fmt::format("no worker has come to train {}", remaining_batches(*undealt_)));
   collect_if_all_accounted();
 }
-
-using messaging::send;
 
 /// Shards and workers tell of their own waits, also workers that have no slot yet.
 void coordinator::tell_waits() {
   for (const auto& wait : {switcher_.blocked_on(slots_), checkpointer_.blocked_on(slots_),
                            shares_.blocked_on(), wait_for_a_worker(), wait_for_the_end()})
     if (wait && options_.on_wait) options_.on_wait(*wait);
-  for (const caf::actor& shard : options_.shards) send(self_, shard, list_wait_reasons{});
+  for (const caf::actor& shard : options_.shards) send(shard, list_wait_reasons{});
   for (std::uint32_t r = 0; r < slots_.used(); ++r)
-    if (slots_.device({r})) send(self_, slots_.device({r}), list_wait_reasons{});
-  for (const worker_joined& x : newcomers_) send(self_, x.device, list_wait_reasons{});
+    if (slots_.device({r})) send(slots_.device({r}), list_wait_reasons{});
+  for (const worker_joined& x : newcomers_) send(x.device, list_wait_reasons{});
 }
 
 std::optional<wait_reason> coordinator::wait_for_a_worker() const {
@@ -606,9 +558,8 @@ std::optional<wait_reason> coordinator::wait_for_a_worker() const {
 /// own wait, and so do the batches of lost workers.
 std::optional<wait_reason> coordinator::wait_for_the_end() const {
   if (!collecting_ || checkpointer_.is_collecting()) return std::nullopt;
-  std::vector<std::uint32_t> awaited;
-  for (std::uint32_t s = 0; s < reported_.size() && (s == 0 || reported_[0]); ++s)
-    if (!reported_[s]) awaited.push_back(s);
+  const auto awaited = numbers_where(reported_.empty() || reported_[0] ? reported_.size() : 1,
+                                     [this](std::uint32_t s) { return !reported_[s]; });
   if (awaited.empty() && !checkpointer_.is_writing() && shares_.awaits_feeder()) return std::nullopt;
   const std::string what = checkpointer_.is_writing() ? "the last checkpoint to be written"
                            : !awaited.empty()         ? "the report of " + listed("shard", awaited)
@@ -617,43 +568,15 @@ std::optional<wait_reason> coordinator::wait_for_the_end() const {
                      (options_.time->now() - collects_since_).count()};
 }
 
-using messaging::send;
-
-namespace {
-
-/// "shard 0 is lost: out of memory"
-std::string format_lost(const std::string& who, const std::string& why, bool several = false) {
-  return who + (several ? " are lost" : " is lost") + (why.empty() ? "" : ": " + why);
-}
-
-std::string format_lost(std::span<const std::uint32_t> shards, const std::string& why) {
-  return format_lost(listed("shard", shards), why, shards.size() > 1);
-}
-
-} // namespace
-
-/// The first reason counts. Steps that have begun are finished, and their gradients are taken.
-void coordinator::end_as(run_outcome::ending how, std::string why) {
-  outcome_.how = how;
-  outcome_.why = std::move(why);
-  if (how != run_outcome::ending::stopped && options_.on_failure) options_.on_failure(outcome_.why);
-}
-
-void coordinator::stop(run_outcome::ending how, std::string why) {
-  if (outcome_.how == run_outcome::ending::completed) end_as(how, std::move(why));
+void coordinator::stop(ending how, std::string why) {
+  if (completes()) end_as(how, std::move(why));
   checkpointer_.give_up_end();
-  if (diverges_as_recorded(how)) return;
-  send(self_, options_.feeder, stop_dealing{});
+  // In the recorded run the other workers finished the batches that they had been dealt, and so they do here.
+  if (options_.replayed && how == ending::diverged && options_.replayed->end.ended == "diverged") return;
+  send(options_.feeder, stop_dealing{});
   switcher_.stop();
   refuse_newcomers();
   if (options_.replayed) send_home();
-}
-
-/// In the recorded run the other workers finished the batches that they had been dealt, and so they do in the
-/// replay.
-bool coordinator::diverges_as_recorded(run_outcome::ending how) const {
-  return options_.replayed && how == run_outcome::ending::diverged &&
-         options_.replayed->end.ended == "diverged";
 }
 
 void coordinator::on_shard_lost(const shard_lost& x) {
@@ -662,23 +585,14 @@ void coordinator::on_shard_lost(const shard_lost& x) {
   reported_[x.shard.value] = true;
   const bool is_told = joins_lost(x);
   const std::string why = format_lost(lost_together_, x.why);
-  if (!is_told && collecting &&
-      outcome_.how == run_outcome::ending::completed) // its weights were still to come
-    end_as(run_outcome::ending::failed, outcome_.why.empty() ? why : outcome_.why + "; " + why);
+  if (!is_told && collecting && completes()) // its weights were still to come
+    end_as(ending::failed, outcome_.why.empty() ? why : outcome_.why + "; " + why);
   switcher_.on_shard_lost(x.shard);
   checkpointer_.give_up();
   for (const trained_reported& told : shares_.on_shard_lost(x.shard)) note_trained(told);
   books_.on_shard_lost(x.shard, switcher_.done());
   abandon(why);
   if (collecting) ask_for_books();
-}
-
-/// A shard says so before its report. If workers had heard of it, the run has failed with the first of them.
-void coordinator::on_shard_failed(const shard_failed& x) {
-  if (outcome_.how == run_outcome::ending::failed || outcome_.how == run_outcome::ending::diverged) return;
-  const std::string why = fmt::format("shard {} has failed: {}", x.shard.value, x.why);
-  end_as(run_outcome::ending::failed, outcome_.why.empty() ? why : outcome_.why + "; " + why);
-  outcome_.enough = false;
 }
 
 /// A process that is gone takes all of its shards with it, which are named together. True if the words of the
@@ -697,62 +611,30 @@ bool coordinator::joins_lost(const shard_lost& x) {
   return true;
 }
 
-void coordinator::on_feeder_lost(const feeder_lost& x) {
-  outcome_.feeder_lost = true;
-  checkpointer_.give_up();
-  abandon(format_lost("the feeder", x.why));
-  end_if_all_reported();
-}
-
-/// Workers that wait for weights that will not come are told so; they report and end.
-void coordinator::abandon(const std::string& why) {
-  if (collecting_) return;
-  stop(run_outcome::ending::failed, why);
-  send_home();
-  collect_if_all_accounted(); // if it waits for a worker
-}
-
 /// A replay that ends early calls it as well, since workers could wait for ever for turns that are missing.
 void coordinator::send_home() {
   abandoned_ = true;
   to_come_.clear();
   for (std::uint32_t r = 0; r < slots_.used(); ++r)
-    if (slots_.device({r})) send(self_, slots_.device({r}), give_up{});
+    if (slots_.device({r})) send(slots_.device({r}), give_up{});
 }
 
 void coordinator::collect_if_all_accounted() {
-  if (!may_end() || (outcome_.how == run_outcome::ending::completed && waits_for_a_worker())) return;
+  if (!may_end() || (completes() && waits_for_a_worker())) return;
   outcome_.untrained = undealt_.value_or(0);
-  if (outcome_.untrained > 0 && outcome_.how == run_outcome::ending::completed) {
+  if (outcome_.untrained > 0 && completes()) {
     outcome_.why = format_nobody_left();
     if (options_.on_failure) options_.on_failure(outcome_.why); // the report of such a run says "failed"
   }
   const bool all_trained = options_.waits_for_workers > instant{0} && undealt_ == 0U;
   if (slots_.all_lost() && !all_trained)
-    stop(run_outcome::ending::failed, "all workers are lost, the last of them " + last_lost_);
+    stop(ending::failed, "all workers are lost, the last of them " + last_lost_);
   collecting_ = true;
   collects_since_ = options_.time->now();
-  if (options_.feeder_traced) send(self_, options_.feeder, report_feeder{});
+  if (options_.feeder_traced) send(options_.feeder, report_feeder{});
   switcher_.stop(); // no worker is left, and shards that have reported switch no more
-  if (outcome_.how != run_outcome::ending::completed && !keeps_end_of_failed()) return ask_for_books();
+  if (!completes() && !keeps_end_of_failed()) return ask_for_books();
   checkpointer_.take_last([this] { ask_for_books(); });
-}
-
-/// Asks the first shard first. When it has answered, the other shards know everything that it judged.
-void coordinator::ask_for_books() {
-  const bool all = options_.shards.empty() || reported_[0];
-  for (std::size_t i = 0; i < (all ? reported_.size() : 1); ++i)
-    if (!reported_[i]) ask_for_books_of(options_.shards[i]);
-  end_if_all_reported();
-}
-
-/// A batch that no worker is left to fill is closed first, unless it has a sum with the gradient of a lost
-/// worker, which is never whole.
-void coordinator::ask_for_books_of(const caf::actor& shard) {
-  for (std::uint32_t r = 0; r < slots_.used(); ++r)
-    if (!options_.needs_all || !outcome_.lost[r])
-      send(self_, shard, worker_left{{r}, slots_.incarnation_of({r})});
-  send(self_, shard, report_shard{});
 }
 
 void coordinator::on_report(const shard_report& x) {

@@ -3,17 +3,7 @@
 #include <mailgrad/actors/run/book_keeper.hpp>
 #include <mailgrad/actors/run/checkpointer.hpp>
 #include <mailgrad/actors/run/policy_switcher.hpp>
-#include <mailgrad/actors/run/slot_table.hpp>
-#include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/record/recorded_incarnations.hpp>
-
-#include <algorithm>
-#include <deque>
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -74,7 +64,7 @@ struct coordinator_options {
 ///      |  ^ \--------------------- last worker accounted for -------------------------/  ^
 ///      |  +--a worker joins--+                                                           |
 ///      \--last one gone, batches left--> waiting for workers --it has waited so long-----/
-class coordinator {
+class coordinator : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.coordinator";
 
@@ -82,6 +72,7 @@ public:
   caf::behavior make_behavior();
 
 private:
+  using ending = run_outcome::ending;
   /// The connection between a worker and a shard has ended.
   struct parting {
     worker_left worker;
@@ -89,19 +80,24 @@ private:
   };
 
   caf::behavior running();
+  caf::message_handler losses_and_failures();
+  caf::message_handler switches_and_ends();
   caf::message_handler comings_and_goings();
-  void on_joined(const worker_joined& x);
+  caf::message_handler what_is_left();
   void take(const worker_joined& x);
   void give_slots();
-  void refuse_newcomers();
-  void on_trained(const trained_reported& x);
+  void refuse_newcomers() {
+    for (const worker_joined& x : std::exchange(newcomers_, {})) send(x.device, give_up{});
+  }
   void note_trained(const trained_reported& heard);
   void on_share_ended(const share_ended& x);
-  void on_undealt(const undealt_counted& x);
   void on_wait_over(const wait_over& x);
-  bool lets_in() const;
+  /// In a replay of a run that diverged, who came then comes again.
+  bool lets_in() const {
+    const bool goes_on = completes() || options_.replayed;
+    return options_.elastic && !collecting_ && !abandoned_ && goes_on;
+  }
   void bring_next();
-  void bring(rank worker, incarnation_number incarnation);
   bool may_end();
   bool waits_for_a_worker();
   run_phase phase() const;
@@ -109,44 +105,72 @@ private:
   void tell_waits();
   std::optional<wait_reason> wait_for_a_worker() const;
   std::optional<wait_reason> wait_for_the_end() const;
+  /// Nothing has stopped it so far.
+  bool completes() const { return outcome_.how == ending::completed; }
   void hear(const caf::actor& device) { slots_.hear(device, options_.time->now()); }
   void judge_loss(const worker_progress& x);
   bool asks_shards_of_lost() const { return options_.elastic && !options_.needs_all; }
   void forget_what_nobody_knows(worker_report& lost) const;
   void on_lost(const worker_lost& x);
   void on_parted(parting x);
-  void pass_on(const parting& x);
-  void pass_on_all_of(rank worker);
-  trace_taken on_trace(const trace_reported& x);
+  /// A sum that lacks the gradient of a lost worker is never whole, and must not look so.
+  void pass_on(const parting& x) {
+    if (options_.needs_all && outcome_.lost[x.worker.worker.value]) return;
+    send(x.shard, x.worker);
+  }
   void on_shard_lost(const shard_lost& x);
-  void on_shard_failed(const shard_failed& x);
   bool joins_lost(const shard_lost& x);
-  void on_feeder_lost(const feeder_lost& x);
-  void abandon(const std::string& why);
+  /// Workers that wait for weights that will not come are told so; they report and end.
+  void abandon(const std::string& why) {
+    if (collecting_) return;
+    stop(ending::failed, why);
+    send_home();
+    collect_if_all_accounted(); // if it waits for a worker
+  }
   void send_home();
-  bool diverges_as_recorded(run_outcome::ending how) const;
   void on_switched(const policy_switched& x);
   void on_report(const shard_report& x);
-  void on_part(const checkpoint_part& x);
-  void on_end_of(const worker_at_end& x);
-  void on_signals(const signals_observed& x);
   void account_for(const worker_report& report, bool lost = false,
                    std::shared_ptr<saved_fields> in_block = nullptr);
   caf::message_handler checkpoints();
   caf::message_handler books();
   void go_on_with_checkpoints();
-  void hold_switches();
-  void stop_when_kept(const stop_training& x);
+  /// In a replay, a switch also waits for those who had joined before it.
+  void hold_switches() {
+    switcher_.hold_back(checkpointer_.is_collecting()               ? "a checkpoint"
+                        : to_come_.any_due(switcher_.epoch().value) ? "a worker that had come before it"
+                                                                    : "");
+  }
   void on_failed(const worker_failed& x);
-  bool keeps_end_of_failed() const;
-  void end_as(run_outcome::ending how, std::string why);
-  void stop(run_outcome::ending how, std::string why);
+  /// Whether a checkpoint that is due because of a failure is still to be written.
+  bool keeps_end_of_failed() const {
+    return kept_before_failure_ &&
+           (checkpointer_.last() == *kept_before_failure_ || checkpointer_.is_collecting());
+  }
+  /// The first reason counts. Steps that have begun are finished, and their gradients are taken.
+  void end_as(ending how, std::string why) {
+    outcome_.how = how;
+    outcome_.why = std::move(why);
+    if (how != ending::stopped && options_.on_failure) options_.on_failure(outcome_.why);
+  }
+  void stop(ending how, std::string why);
   void collect_if_all_accounted();
-  void ask_for_books();
-  void ask_for_books_of(const caf::actor& shard);
+  /// Asks the first shard first. When it has answered, the other shards know everything that it judged.
+  void ask_for_books() {
+    const bool all = options_.shards.empty() || reported_[0];
+    for (std::size_t i = 0; i < (all ? reported_.size() : 1); ++i)
+      if (!reported_[i]) ask_for_books_of(options_.shards[i]);
+    end_if_all_reported();
+  }
+  /// A batch that no worker is left to fill is closed first, unless it has a sum with the gradient of a lost
+  /// worker, which is never whole.
+  void ask_for_books_of(const caf::actor& shard) {
+    for (std::uint32_t r = 0; r < slots_.used(); ++r)
+      if (!options_.needs_all || !outcome_.lost[r]) send(shard, worker_left{{r}, slots_.incarnation_of({r})});
+    send(shard, report_shard{});
+  }
   void end_if_all_reported();
 
-  caf::event_based_actor* self_;
   coordinator_options options_;
   run_outcome outcome_;
   slot_table slots_;

@@ -1,41 +1,28 @@
 #include <mailgrad/actors/run/evaluator.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <exception>
-#include <utility>
-
 namespace mailgrad {
-using messaging::on, messaging::send, messaging::sender_of;
 
 evaluator::evaluator(caf::event_based_actor* self, evaluator_options options)
-    : self_(self), options_(std::move(options)),
+    : actor_part(self), options_(std::move(options)),
       tester_(options_.model, options_.request, options_.layout, options_.gpu),
       parameters_(options_.layout->size()), on_gpu_(options_.layout->shard_count()) {}
 
 caf::behavior evaluator::make_behavior() {
   return {
-      on(self_, [this](const test_weights& x) { on_test(x); }),
-      on(self_, [this](const shard_read& x) { on_read(x); }),
-      on(self_, [this](const give_up&) { on_give_up(); }),
+      on([this](const test_weights& x) {
+        asker_ = sender();
+        steps_ = x.steps;
+        seconds_ = 0;
+        ask_for_weights();
+      }),
+      on([this](const shard_read& x) { on_read(x); }),
+      // The state of an actor may outlive it for a moment, and somebody may need the memory by then.
+      on([this](const give_up&) {
+        std::ranges::fill(on_gpu_, snapshot());
+        tester_.drop_model();
+        self_->quit();
+      }),
   };
-}
-
-void evaluator::on_test(const test_weights& x) {
-  asker_ = sender_of(self_);
-  steps_ = x.steps;
-  seconds_ = 0;
-  ask_for_weights();
-}
-
-/// The state of an actor may outlive it for a moment, and somebody may need the memory by then.
-void evaluator::on_give_up() {
-  std::ranges::fill(on_gpu_, snapshot());
-  tester_.drop_model();
-  self_->quit();
 }
 
 void evaluator::ask_for_weights() {
@@ -43,7 +30,7 @@ void evaluator::ask_for_weights() {
   if (const auto& gpu = tester_.gpu()) wanted.gpu = gpu->index;
   awaited_ = options_.shards.size();
   lacks_weights_.clear();
-  for (const caf::actor& shard : options_.shards) send(self_, shard, wanted);
+  for (const caf::actor& shard : options_.shards) send(shard, wanted);
   if (options_.shards.empty()) options_.store->load(0, parameters_);
   test_if_all_read();
 }
@@ -75,11 +62,7 @@ void evaluator::test_if_all_read() {
   std::ranges::fill(on_gpu_, snapshot()); // those that were not copied
   if (!done && lie_there_) return ask_for_weights();
   if (!done) try_to_test(answer);
-  send(self_, asker_, answer);
-}
-
-bool evaluator::any_on_gpu() const {
-  return std::ranges::any_of(on_gpu_, [](const snapshot& s) { return static_cast<bool>(s); });
+  send(asker_, answer);
 }
 
 /// A shard that updates while somebody reads its weights needs more memory, so they are let go of once
@@ -159,7 +142,5 @@ evaluation ended_weights::test_last(const std::function<bool()>& stop_test) cons
   });
   return e;
 }
-
-std::span<const float> ended_weights::chosen() const { return best_ ? best_->weights : last_; }
 
 } // namespace mailgrad

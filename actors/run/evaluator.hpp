@@ -1,23 +1,9 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/data/dataset.hpp>
+#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/checkpoint/best_weights.hpp>
-#include <mailgrad/engine/model/evaluation.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
-#include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/graph/parameter_layout.hpp>
-#include <mailgrad/tensor/hogwild_store.hpp>
-
-#include <functional>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -43,10 +29,10 @@ struct evaluator_options {
 ///     idle --test_weights--> asking --shard_read of every shard--> tested --weights_tested--> idle
 ///                               ^------------ the GPU has failed ---'
 /// Weights of shards on its GPU are copied there, and those of others by way of the host. From the first
-/// failure on the GPU on it tests on the host, this test included, and says why in each answer.
-/// A test that lacks weights, or fails on the host, is left out, and the answer says why.
+/// failure on the GPU on it tests on the host, this test included. Each answer says why, and why a test is
+/// left out that lacks weights, or fails on the host.
 /// Guarantees  each test_weights is answered once, unless a shard dies: then the run ends.
-class evaluator {
+class evaluator : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.evaluator";
 
@@ -54,16 +40,15 @@ public:
   caf::behavior make_behavior();
 
 private:
-  void on_test(const test_weights& x);
   void on_read(const shard_read& x);
-  void on_give_up();
   void ask_for_weights();
   void test_if_all_read();
   bool try_to_test(weights_tested& answer);
-  bool any_on_gpu() const;
+  bool any_on_gpu() const {
+    return std::ranges::any_of(on_gpu_, [](const snapshot& s) { return static_cast<bool>(s); });
+  }
   void give_weights_to(tested_model& model);
 
-  caf::event_based_actor* self_;
   evaluator_options options_;
   run_tester tester_;
   std::vector<float> parameters_; ///< those that came to the host
@@ -78,7 +63,6 @@ private:
 };
 
 /// The weights of a run that has ended: the last ones, or the best of its tests, as its options say.
-///
 /// Threads the owner's.
 class ended_weights {
 public:
@@ -93,7 +77,7 @@ public:
 
   /// float32[size of the layout]; empty if a shard was lost.
   std::span<const float> last() const noexcept { return last_; }
-  std::span<const float> chosen() const;
+  std::span<const float> chosen() const { return best_ ? best_->weights : last_; }
   /// The best, if they were chosen.
   const std::optional<kept_best>& best() const noexcept { return best_; }
   /// What failed in the test of the last ones; empty if nothing did.

@@ -1,12 +1,6 @@
 #include <mailgrad/actors/run/feeder.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-
-#include <algorithm>
-#include <utility>
-
 namespace mailgrad {
-using messaging::on, messaging::send, messaging::sender_of;
 
 namespace {
 
@@ -19,7 +13,7 @@ std::shared_ptr<batch> make_batch(const feeder_options& options) {
 } // namespace
 
 feeder::feeder(caf::event_based_actor* self, feeder_options options)
-    : self_(self), options_(std::move(options)), dealer_(options_.deal),
+    : actor_part(self), options_(std::move(options)), dealer_(options_.deal),
       batches_([this] { return make_batch(options_); }), log_(self, options_.recorder),
       cut_({options_.deal.ranks, std::max(options_.deal.ranks, options_.deal.slots), options_.under_way,
             options_.resumed ? options_.resumed->trained : std::vector<std::uint64_t>()}) {
@@ -36,89 +30,86 @@ void feeder::resume(const feeder_position& from) {
   hold_if_reached();
 }
 
-caf::behavior feeder::make_behavior() { return dealing(); }
-
 caf::behavior feeder::dealing() {
   return caf::message_handler{
-      on(self_,
-         [this](const next_batch& x) {
-           on_next(x, {sender_of(self_), x.has_samples});
-         }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
-      on(self_, [this](const stop_dealing&) { stop(); }),
-      on(self_, [this](const worker_left& x) { on_leave(x); }),
-      on(self_, [this](const share_lost& x) { on_lost(x); }),
-      on(self_, [this](const deal_again& x) { take_back(x); }),
-      on(self_, [this](const count_undealt&) { return undealt_counted{dealer_.undealt()}; }),
-      on(self_, [this](const end_recording& x) { end(x); }),
-      on(self_, [this](const report_feeder&) { return feeder_report{std::move(options_.trace)}; }),
-      on(self_, [this](const go_on_dealing& x) { go_on(x); }),
-      on(self_,
-         [this](const watch_holds&) {
-           who_watches_ = sender_of(self_);
-           if (holding_) send(self_, who_watches_, step_reached{*holding_});
-           tell_if_all_at_switch();
-         }),
+      on([this](const next_batch& x) {
+        on_next(x, {sender(), x.has_samples});
+      }),
+      on([this](const give_up&) { self_->quit(); }),
+      on([this](const stop_dealing&) {
+        if (holding_) trace_wait(trace_kind::hold);
+        for (const auto& [worker, who] : hungry_) send(who.device, data_exhausted{});
+        self_->become(exhausted());
+      }),
+      on([this](const worker_left& x) {
+        if (cut_.leave(x.worker, x.incarnation)) end_share_of(x.worker);
+      }),
+      on([this](const share_lost& x) {
+        who_loses_ = sender();
+        if (cut_.lose(x.worker, x.incarnation)) end_share_of(x.worker);
+      }),
+      // Batches that are to be dealt again do not count as dealt.
+      on([this](const deal_again& x) {
+        dealt_ -= std::min<std::uint64_t>(dealt_, take_untrained(x));
+        report_cut();
+        if (!holding_) feed_hungry();
+      }),
+      on([this](const count_undealt&) { return undealt_counted{dealer_.undealt()}; }),
+      on([this](const end_recording& x) { end(x); }),
+      on([this](const report_feeder&) { return feeder_report{std::move(options_.trace)}; }),
+      on([this](const go_on_dealing& x) { go_on(x); }),
+      on([this](const watch_holds&) {
+        who_watches_ = sender();
+        if (holding_) send(who_watches_, step_reached{*holding_});
+        tell_if_all_at_switch();
+      }),
   }
       .or_else(checkpoints());
 }
 
 caf::behavior feeder::exhausted() {
   return caf::message_handler{
-      on(self_, [this](const next_batch&) { send(self_, sender_of(self_), data_exhausted{}); }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
-      on(self_, [](const stop_dealing&) {}),
-      on(self_, [this](const end_recording& x) { end(x); }),
-      on(self_, [this](const report_feeder&) { return feeder_report{std::move(options_.trace)}; }),
-      on(self_,
-         [this](const worker_left& x) {
-           cut_.leave(x.worker, x.incarnation);
-           report_cut();
-         }),
-      on(self_,
-         [this](const share_lost& x) {
-           who_loses_ = sender_of(self_);
-           cut_.lose(x.worker, x.incarnation);
-           report_cut();
-         }),
-      on(self_,
-         [this](const deal_again& x) {
-           take_untrained(x);
-           report_cut();
-         }),
-      on(self_, [this](const count_undealt&) { return undealt_counted{dealer_.undealt()}; }),
-      on(self_, [](const go_on_dealing&) {}),
-      on(self_, [](const watch_holds&) {}),
+      on([this](const next_batch&) { send(sender(), data_exhausted{}); }),
+      on([this](const give_up&) { self_->quit(); }),
+      on([](const stop_dealing&) {}),
+      on([this](const end_recording& x) { end(x); }),
+      on([this](const report_feeder&) { return feeder_report{std::move(options_.trace)}; }),
+      on([this](const worker_left& x) {
+        cut_.leave(x.worker, x.incarnation);
+        report_cut();
+      }),
+      on([this](const share_lost& x) {
+        who_loses_ = sender();
+        cut_.lose(x.worker, x.incarnation);
+        report_cut();
+      }),
+      on([this](const deal_again& x) {
+        take_untrained(x);
+        report_cut();
+      }),
+      on([this](const count_undealt&) { return undealt_counted{dealer_.undealt()}; }),
+      on([](const go_on_dealing&) {}),
+      on([](const watch_holds&) {}),
   }
       .or_else(checkpoints());
 }
 
 caf::message_handler feeder::checkpoints() {
   return {
-      on(self_,
-         [this](const watch_checkpoints& x) {
-           due_ = x;
-           who_takes_them_ = sender_of(self_);
-           if (due_.every > 0) last_due_at_ = options_.time->now();
-         }),
-      on(self_,
-         [this](const worker_marked& x) {
-           cut_.mark(x);
-           report_cut();
-         }),
-      on(self_,
-         [this](const take_checkpoint& x) {
-           cut_.begin(x.number, sender_of(self_));
-           report_cut();
-         }),
+      on([this](const watch_checkpoints& x) {
+        due_ = x;
+        who_takes_them_ = sender();
+        if (due_.every > 0) last_due_at_ = options_.time->now();
+      }),
+      on([this](const worker_marked& x) {
+        cut_.mark(x);
+        report_cut();
+      }),
+      on([this](const take_checkpoint& x) {
+        cut_.begin(x.number, sender());
+        report_cut();
+      }),
   };
-}
-
-void feeder::report_cut() {
-  auto part = cut_.finished(dealer_, replayed_ ? replayed_->switches_passed() : 0);
-  if (!part) return;
-  log_.mark(part->number, feeder_of_recording);
-  send(self_, cut_.collector(), std::move(*part));
 }
 
 void feeder::tell_if_checkpoint_due() {
@@ -129,12 +120,7 @@ void feeder::tell_if_checkpoint_due() {
   if (!by_batches && !by_time) return;
   last_due_ = dealt_;
   last_due_at_ = now;
-  send(self_, who_takes_them_, checkpoint_due{});
-}
-
-/// Records a wait that ends now.
-void feeder::trace_wait(trace_kind what) {
-  if (options_.trace) options_.trace->wait(what, options_.time->now());
+  send(who_takes_them_, checkpoint_due{});
 }
 
 /// A worker that the run has lost may still ask, if only its way to a parameter host is broken. It hears so
@@ -142,19 +128,9 @@ void feeder::trace_wait(trace_kind what) {
 void feeder::on_next(const next_batch& x, asking who) {
   const feeder_cut::asker known = cut_.hear(x.worker, x.incarnation);
   if (known == feeder_cut::asker::lost) return;
-  if (known == feeder_cut::asker::stranger) return send(self_, who.device, data_exhausted{});
+  if (known == feeder_cut::asker::stranger) return send(who.device, data_exhausted{});
   if (known == feeder_cut::asker::newcomer) begin_incarnation(x);
   deal_or_hold(x.worker, std::move(who));
-}
-
-void feeder::begin_incarnation(const next_batch& x) {
-  dealer_.join(x.worker.value);
-  if (replayed_) replayed_->begin(x.worker, x.incarnation);
-  note({x.worker, x.incarnation.value, recorded_deal::kind::begun});
-}
-
-void feeder::note(const recorded_deal& what) {
-  log_.note(what, options_.recorder ? options_.time->now() : instant{0});
 }
 
 void feeder::deal_or_hold(rank worker, asking who) {
@@ -162,7 +138,7 @@ void feeder::deal_or_hold(rank worker, asking who) {
   if (holding_ || at_switch) {
     if (at_switch) {
       replayed_->wait(worker);
-      send(self_, who.device, switch_ahead{replayed_->step_before_switch(worker)});
+      send(who.device, switch_ahead{replayed_->step_before_switch(worker)});
     }
     hungry_[worker] = std::move(who);
     return tell_if_all_at_switch();
@@ -173,7 +149,7 @@ void feeder::deal_or_hold(rank worker, asking who) {
     hungry_[worker] = std::move(who);
     return;
   }
-  if (!deal) return send(self_, who.device, data_exhausted{});
+  if (!deal) return send(who.device, data_exhausted{});
   note({worker, deal->number});
   const std::uint64_t number = deal->number;
   send_batch(*deal, who);
@@ -187,28 +163,13 @@ void feeder::deal_or_hold(rank worker, asking who) {
 
 void feeder::send_batch(const deal& dealt, const asking& to) {
   if (to.has_samples)
-    return send(self_, to.device,
+    return send(to.device,
                 dealt_samples{dealt.number, dealt.epoch, {dealt.samples.begin(), dealt.samples.end()}});
   const std::shared_ptr<batch> filled = batches_.take();
   fill_batch(*options_.samples, dealt.samples, *filled);
   filled->number = dealt.number;
   filled->epoch = dealt.epoch;
-  send(self_, to.device, dealt_batch{filled});
-}
-
-std::optional<deal> feeder::deal_to(rank worker) {
-  if (!replayed_) return dealer_.next(worker.value);
-  const std::optional<std::uint64_t> number = replayed_->next(worker);
-  return number ? dealer_.batch(*number) : std::nullopt;
-}
-
-void feeder::on_leave(const worker_left& x) {
-  if (cut_.leave(x.worker, x.incarnation)) end_share_of(x.worker);
-}
-
-void feeder::on_lost(const share_lost& x) {
-  who_loses_ = sender_of(self_);
-  if (cut_.lose(x.worker, x.incarnation)) end_share_of(x.worker);
+  send(to.device, dealt_batch{filled});
 }
 
 void feeder::end_share_of(rank worker) {
@@ -221,33 +182,12 @@ void feeder::end_share_of(rank worker) {
 
 /// Returns how many there are.
 std::size_t feeder::take_untrained(const deal_again& x) {
-  const bool is_of_lost =
-      who_loses_ && sender_of(self_) == who_loses_; // its worker may have given it back before
-  if (is_of_lost) send(self_, who_loses_, cut_.account_of(x));
+  const bool is_of_lost = who_loses_ && sender() == who_loses_; // its worker may have given it back before
+  if (is_of_lost) send(who_loses_, cut_.account_of(x));
   const std::vector<std::uint64_t> numbers = cut_.untrained(x);
   dealer_.take_back(numbers);
   for (const std::uint64_t number : numbers) note({x.worker, number, recorded_deal::kind::returned});
   return numbers.size();
-}
-
-/// Batches that are to be dealt again do not count as dealt.
-void feeder::take_back(const deal_again& x) {
-  dealt_ -= std::min<std::uint64_t>(dealt_, take_untrained(x));
-  report_cut();
-  if (!holding_) feed_hungry();
-}
-
-/// Tells nothing before an actor watches.
-void feeder::tell_if_all_at_switch() {
-  if (!replayed_ || !who_watches_) return;
-  if (const auto number = replayed_->reached_switch()) send(self_, who_watches_, step_reached{*number});
-}
-
-void feeder::hold_if_reached() {
-  if (options_.hold_at.empty() || dealt_ < options_.hold_at.front()) return;
-  holding_ = options_.hold_at.front();
-  options_.hold_at.pop_front();
-  if (who_watches_) send(self_, who_watches_, step_reached{*holding_});
 }
 
 void feeder::go_on(const go_on_dealing& x) {
@@ -262,19 +202,115 @@ void feeder::go_on(const go_on_dealing& x) {
   feed_hungry();
 }
 
-void feeder::feed_hungry() {
-  for (auto& [worker, who] : std::exchange(hungry_, {})) deal_or_hold(worker, std::move(who));
+feeder_cut::feeder_cut(options o) : under_way_(o.under_way), workers_(o.slots) {
+  o.trained.resize(o.slots);
+  for (std::size_t r = 0; r < workers_.size(); ++r) {
+    workers_[r].before = o.trained[r];
+    workers_[r].gone = workers_[r].empty = r >= o.workers;
+  }
 }
 
-void feeder::end(const end_recording& x) {
-  log_.flush();
-  if (options_.recorder) send(self_, options_.recorder, end_recording{x.what});
+feeder_cut::asker feeder_cut::hear(rank worker, incarnation_number incarnation) {
+  if (worker.value >= workers_.size()) return asker::stranger;
+  of_worker& w = workers_[worker.value];
+  if (incarnation == w.incarnation && w.lost) return asker::lost;
+  if (incarnation < w.incarnation || (incarnation == w.incarnation && w.gone && !w.empty))
+    return asker::stranger;
+  if (incarnation == w.incarnation && !w.empty) return asker::known;
+  begin_incarnation(w, incarnation);
+  return asker::newcomer;
 }
 
-void feeder::stop() {
-  if (holding_) trace_wait(trace_kind::hold);
-  for (const auto& [worker, who] : hungry_) send(self_, who.device, data_exhausted{});
-  self_->become(exhausted());
+void feeder_cut::deal(rank worker, std::uint64_t number, bool own) {
+  of_worker& w = workers_[worker.value];
+  w.now.own = own;
+  ++w.now.dealt;
+  std::vector<std::uint64_t>& last = w.now.last;
+  if (last.size() == under_way_) last.erase(last.begin());
+  last.push_back(number);
+  if (w.mark) w.again.push_back(number);
+}
+
+void feeder_cut::mark(const worker_marked& x) {
+  if (x.worker.value >= workers_.size()) return;
+  begin(x.number, x.collector);
+  if (x.number != number_) return;
+  of_worker& w = workers_[x.worker.value];
+  w.mark = w.before + x.trained;
+  w.samples = x.samples;
+  const std::vector<std::uint64_t>& last = w.now.last;
+  w.again.assign(last.end() - untrained_of(w.now, x.trained), last.end());
+}
+
+bool feeder_cut::leave(rank worker, incarnation_number incarnation) {
+  if (worker.value >= workers_.size()) return false;
+  of_worker& w = workers_[worker.value];
+  if (incarnation < w.incarnation || (incarnation == w.incarnation && w.gone && !w.empty)) return false;
+  if (incarnation > w.incarnation || w.empty)
+    begin_incarnation(w, incarnation); // it has not asked for a batch
+  w.gone = true;
+  return true;
+}
+
+std::vector<feeder_cut::lost_share>::const_iterator
+feeder_cut::find_lost(rank worker, incarnation_number incarnation) const {
+  return std::ranges::find_if(
+      lost_, [&](const lost_share& s) { return s.worker == worker && s.incarnation == incarnation; });
+}
+
+share_ended feeder_cut::account_of(const deal_again& x) const {
+  const auto lost = find_lost(x.worker, x.incarnation);
+  if (lost == lost_.end()) return {x.worker, x.incarnation};
+  const share& of = lost->what;
+  const auto untrained = static_cast<std::uint64_t>(untrained_of(of, x.trained));
+  return {x.worker, x.incarnation, of.own ? of.dealt - untrained : 0, of.own ? 0 : untrained};
+}
+
+std::vector<std::uint64_t> feeder_cut::untrained(const deal_again& x) {
+  if (x.worker.value >= workers_.size()) return {};
+  of_worker& w = workers_[x.worker.value];
+  const auto lost = find_lost(x.worker, x.incarnation);
+  if (lost == lost_.end())
+    return w.incarnation == x.incarnation ? take_untrained(w, w.now, x.trained)
+                                          : std::vector<std::uint64_t>{};
+  share of = lost->what;
+  lost_.erase(lost);
+  const std::vector<std::uint64_t> numbers = take_untrained(w, of, x.trained);
+  w.before += of.dealt;
+  return numbers;
+}
+
+/// The checkpoint under way leaves these batches to who is dealt them next.
+std::vector<std::uint64_t> feeder_cut::take_untrained(of_worker& w, share& of, std::uint64_t trained) {
+  const auto first = of.last.end() - untrained_of(of, trained);
+  const std::vector<std::uint64_t> numbers(first, of.last.end());
+  of.last.erase(first, of.last.end());
+  of.dealt -= numbers.size();
+  std::erase_if(w.again, [&](std::uint64_t n) { return std::ranges::find(numbers, n) != numbers.end(); });
+  return numbers;
+}
+
+std::optional<checkpoint_part> feeder_cut::finished(const dealer& of, std::uint64_t switches) {
+  if (number_ == 0 || has_lost_shares() ||
+      !std::ranges::all_of(workers_, [](const of_worker& w) { return w.mark || w.gone; }))
+    return std::nullopt;
+  feeder_position here;
+  std::vector<std::uint64_t> again;
+  std::vector<std::uint64_t> samples;
+  for (of_worker& w : workers_) {
+    here.trained.push_back(w.mark.value_or(w.before + w.now.dealt));
+    samples.push_back(w.samples);
+    again.insert(again.end(), w.again.begin(), w.again.end());
+    w.mark.reset();
+    w.again.clear();
+  }
+  here.batches = of.position(std::move(again));
+  here.switches = switches;
+  const auto fields = std::make_shared<saved_fields>();
+  fields->field("feeder", here);
+  fields->field(samples_at_markers, samples);
+  last_ = number_;
+  return checkpoint_part{std::exchange(number_, 0), "feeder", fields};
 }
 
 } // namespace mailgrad

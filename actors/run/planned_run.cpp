@@ -1,19 +1,9 @@
 #include <mailgrad/actors/run/planned_run.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
-#include <mailgrad/optim/policies/policy_schedule.hpp>
-#include <mailgrad/tensor/device.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstddef>
 #include <random>
-#include <stdexcept>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -22,6 +12,20 @@ namespace {
 run_id drawn_run_id() {
   std::random_device source;
   return {std::uint64_t{source()} << 32 | source()};
+}
+
+/// They were told of the plug-ins that the policies of the options name, and of no other.
+void require_known_by_hosts(const run_plan& plan, const std::string& policy) {
+  const std::vector<std::string> told = plugins_of_policy(plan.options.policy);
+  for (const std::string& file : plugins_of_policy(policy))
+    if (std::ranges::find(told, file) == told.end())
+      throw std::invalid_argument(
+          fmt::format("policy '{}': parameter hosts have only the plug-ins that the run began with", policy));
+  const std::size_t longest = longest_queue(plan.policies);
+  if (policy_spec(policy, plan.slots()).traits().queue_length > longest)
+    throw std::invalid_argument(fmt::format("policy '{}': parameter hosts have room for a queue of {}, the "
+                                            "longest that the run began with",
+                                            policy, longest));
 }
 
 } // namespace
@@ -60,24 +64,6 @@ training_options for_workers_elsewhere(training_options options, std::uint32_t w
   options.elsewhere.emplace();
   return options;
 }
-
-namespace {
-
-/// They were told of the plug-ins that the policies of the options name, and of no other.
-void require_known_by_hosts(const run_plan& plan, const std::string& policy) {
-  const std::vector<std::string> told = plugins_of_policy(plan.options.policy);
-  for (const std::string& file : plugins_of_policy(policy))
-    if (std::ranges::find(told, file) == told.end())
-      throw std::invalid_argument(
-          fmt::format("policy '{}': parameter hosts have only the plug-ins that the run began with", policy));
-  const std::size_t longest = longest_queue(plan.policies);
-  if (policy_spec(policy, plan.slots()).traits().queue_length > longest)
-    throw std::invalid_argument(fmt::format("policy '{}': parameter hosts have room for a queue of {}, the "
-                                            "longest that the run began with",
-                                            policy, longest));
-}
-
-} // namespace
 
 void require_asked_switch(const run_plan& plan, run_place place, bool has_block, const std::string& policy) {
   if (plan.options.replay)

@@ -1,48 +1,20 @@
 #include <mailgrad/actors/run/policy_switcher.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <utility>
-
 namespace mailgrad {
-using messaging::send;
 
 policy_switcher::policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule,
                                  std::uint32_t workers, std::uint32_t slots, std::vector<caf::actor> shards,
                                  caf::actor feeder, std::shared_ptr<const time_source> time,
                                  const std::vector<recorded_switch>* replayed, caf::actor recorder)
-    : self_(self), planned_(schedule.begin() + 1, schedule.end()), policy_(schedule.front().policy.text()),
-      workers_(slots), shards_(std::move(shards)), feeder_(std::move(feeder)), time_(std::move(time)),
-      lost_(shards_.size()), recorder_(std::move(recorder)) {
+    : actor_part(self), planned_(schedule.begin() + 1, schedule.end()),
+      policy_(schedule.front().policy.text()), workers_(slots), shards_(std::move(shards)),
+      feeder_(std::move(feeder)), time_(std::move(time)), lost_(shards_.size()),
+      recorder_(std::move(recorder)) {
   for (std::uint32_t r = workers; r < slots; ++r) workers_[r].gone = true;
   if (!replayed) return;
   replayed_ = *replayed;
   planned_.clear();
   for (const recorded_switch& s : replayed_) planned_.push_back({planned_.size() + 1, {s.policy, slots}});
-}
-
-void policy_switcher::begin() {
-  if (!planned_.empty()) send(self_, feeder_, watch_holds{});
-}
-
-void policy_switcher::request(const request_switch& x) {
-  if (stopped_) return;
-  waiting_.push_back({{x.policy, static_cast<std::uint32_t>(workers_.size())}, x.why, 0, time_->now()});
-  begin_next();
-}
-
-void policy_switcher::stop() {
-  waiting_.clear();
-  planned_.clear();
-  stopped_ = true;
-}
-
-void policy_switcher::hold_back(std::string whom) {
-  held_back_for_ = std::move(whom);
-  begin_next();
 }
 
 kept_schedule policy_switcher::schedule() const {
@@ -75,11 +47,6 @@ void policy_switcher::on_step(const step_reached& x) {
   begin_next();
 }
 
-void policy_switcher::free_credit() const {
-  for (std::size_t i = 0; shares_credit_ && i < shards_.size(); ++i)
-    if (!lost_[i]) send(self_, shards_[i], mailgrad::free_credit{});
-}
-
 /// The feeder may hold workers already, for a switch that is held back itself.
 void policy_switcher::begin_next() {
   if (current_ || waiting_.empty()) return;
@@ -93,19 +60,8 @@ void policy_switcher::begin_next() {
   switched_ = lost_;
   for (worker& w : workers_) w.paused.reset();
   for (std::uint32_t r = 0; r < workers_.size(); ++r)
-    if (workers_[r].device && !workers_[r].gone && takes_part(r))
-      send(self_, workers_[r].device, pause_order());
+    if (workers_[r].device && !workers_[r].gone && takes_part(r)) send(workers_[r].device, pause_order());
   switch_if_all_paused();
-}
-
-/// In a replay a worker that had ended before the recorded switch ends before this one. A pause would hold
-/// it.
-bool policy_switcher::takes_part(std::uint32_t r) const {
-  return current_->held_at == 0 || replayed_.empty() || replayed_[current_->held_at - 1].present[r] != 0;
-}
-
-pause_worker policy_switcher::pause_order() const {
-  return {epoch_, !current_->policy.traits().needs_shards};
 }
 
 void policy_switcher::on_joined(rank joined, const caf::actor& device, incarnation_number incarnation) {
@@ -113,7 +69,7 @@ void policy_switcher::on_joined(rank joined, const caf::actor& device, incarnati
   w.device = device;
   w.incarnation = incarnation;
   w.gone = false;
-  if (current_ && !all_paused_ && takes_part(joined.value)) send(self_, device, pause_order());
+  if (current_ && !all_paused_ && takes_part(joined.value)) send(device, pause_order());
   begin_next();
 }
 
@@ -123,14 +79,6 @@ void policy_switcher::on_gone(rank gone, std::uint64_t batches) {
   w.batches = std::max(w.batches, batches);
   switch_if_all_paused();
   begin_next();
-}
-
-/// The shards tell of a worker that was lost before the switch before they tell that they have switched.
-void policy_switcher::on_counted(rank lost, std::uint64_t batches) {
-  worker& w = workers_[lost.value];
-  const std::uint64_t more = batches - std::min(batches, w.batches);
-  w.batches += more;
-  if (all_paused_ && !w.paused) trained_ += more;
 }
 
 void policy_switcher::on_paused(const worker_paused& x) {
@@ -156,24 +104,10 @@ void policy_switcher::switch_if_all_paused() {
     order.incarnations.push_back(w.incarnation);
   }
   note_switch();
-  send(self_, feeder_, go_on_dealing{current_->policy.traits().deals_by_rank, current_->held_at});
+  send(feeder_, go_on_dealing{current_->policy.traits().deals_by_rank, current_->held_at});
   for (std::size_t i = 0; i < shards_.size(); ++i)
-    if (!lost_[i]) send(self_, shards_[i], order);
+    if (!lost_[i]) send(shards_[i], order);
   end_if_all_switched();
-}
-
-/// All have gone before they were paused. The switch begins anew with who comes next.
-void policy_switcher::take_back() {
-  waiting_.push_front(std::move(*current_));
-  current_.reset();
-  --epoch_.value;
-}
-
-/// Why the next switch does not begin yet, in words; empty if it may.
-std::string policy_switcher::what_holds_back() const { return all_gone() ? "a worker" : held_back_for_; }
-
-bool policy_switcher::all_gone() const {
-  return std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
 }
 
 void policy_switcher::note_switch() {
@@ -183,20 +117,7 @@ void policy_switcher::note_switch() {
     noted.batches.push_back(w.gone ? 0 : w.batches);
     noted.present.push_back(w.gone ? 0 : 1);
   }
-  send(self_, recorder_, switch_noted{std::make_shared<recorded_switch>(std::move(noted))});
-}
-
-void policy_switcher::on_switched(const policy_switched& x) {
-  if (!current_ || x.epoch != epoch_ || x.shard.value >= switched_.size()) return;
-  switched_[x.shard.value] = true;
-  end_if_all_switched();
-}
-
-void policy_switcher::on_shard_lost(shard_index shard) {
-  lost_[shard.value] = true;
-  if (!current_) return;
-  switched_[shard.value] = true;
-  end_if_all_switched();
+  send(recorder_, switch_noted{std::make_shared<recorded_switch>(std::move(noted))});
 }
 
 void policy_switcher::end_if_all_switched() {
@@ -214,11 +135,10 @@ std::optional<wait_reason> policy_switcher::blocked_on(const slot_table& slots) 
   const std::string what = "the switch from " + policy_ + " to " + next.policy.text() + " waits for ";
   if (!current_) return wait_reason{what + what_holds_back(), (now - next.asked).count()};
   const auto last_heard = [&](std::uint32_t r) { return slots.heard(r); };
-  std::vector<std::uint32_t> awaited;
-  for (std::uint32_t r = 0; !all_paused_ && r < workers_.size(); ++r)
-    if (!workers_[r].gone && !workers_[r].paused) awaited.push_back(r);
-  for (std::uint32_t s = 0; all_paused_ && s < switched_.size(); ++s)
-    if (!switched_[s]) awaited.push_back(s);
+  const auto awaited =
+      numbers_where(all_paused_ ? switched_.size() : workers_.size(), [this](std::uint32_t i) {
+        return all_paused_ ? !switched_[i] : !workers_[i].gone && !workers_[i].paused;
+      });
   return wait_reason{what + (all_paused_ ? listed("shard", awaited)
                                          : listed_with_last_words("worker", awaited, now, last_heard)),
                      (now - begun_).count()};

@@ -1,16 +1,9 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/run/slot_table.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
-
-#include <deque>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -27,7 +20,7 @@ namespace mailgrad {
 ///             other actor.
 ///
 ///     idle --request, step reached--> pausing --all workers paused or gone--> switching --all shards--> idle
-class policy_switcher {
+class policy_switcher : messaging::actor_part {
 public:
   /// Ranks from `workers` to `slots` - 1 have not joined yet, and no switch waits for them.
   policy_switcher(caf::event_based_actor* self, std::vector<scheduled_policy> schedule, std::uint32_t workers,
@@ -41,18 +34,39 @@ public:
 
   /// Asks the feeder to tell when it holds for a planned switch. Batches that it deals later are trained
   /// after the switch.
-  void begin();
+  void begin() {
+    if (!planned_.empty()) send(feeder_, watch_holds{});
+  }
 
-  void request(const request_switch& x);
+  void request(const request_switch& x) {
+    if (stopped_) return;
+    waiting_.push_back({{x.policy, static_cast<std::uint32_t>(workers_.size())}, x.why, 0, time_->now()});
+    begin_next();
+  }
   void on_joined(rank worker, const caf::actor& device, incarnation_number incarnation);
   /// A worker has finished, failed or died; it trained at least `batches`.
   void on_gone(rank worker, std::uint64_t batches);
-  /// It has become known what a lost worker had trained.
-  void on_counted(rank worker, std::uint64_t batches);
+  /// It has become known what a lost worker had trained. The shards tell of one that was lost before the
+  /// switch before they tell that they have switched.
+  void on_counted(rank lost, std::uint64_t batches) {
+    worker& w = workers_[lost.value];
+    const std::uint64_t more = batches - std::min(batches, w.batches);
+    w.batches += more;
+    if (all_paused_ && !w.paused) trained_ += more;
+  }
   void on_step(const step_reached& x);
   void on_paused(const worker_paused& x);
-  void on_switched(const policy_switched& x);
-  void on_shard_lost(shard_index shard);
+  void on_switched(const policy_switched& x) {
+    if (!current_ || x.epoch != epoch_ || x.shard.value >= switched_.size()) return;
+    switched_[x.shard.value] = true;
+    end_if_all_switched();
+  }
+  void on_shard_lost(shard_index shard) {
+    lost_[shard.value] = true;
+    if (!current_) return;
+    switched_[shard.value] = true;
+    end_if_all_switched();
+  }
 
   /// The present policy; during a switch, the old one.
   const std::string& policy() const noexcept { return policy_; }
@@ -68,12 +82,22 @@ public:
   /// turns in a sum.
   void share_credit() { shares_credit_ = true; }
   /// A worker stands still, or may soon.
-  void free_credit() const;
+  void free_credit() const {
+    for (std::size_t i = 0; shares_credit_ && i < shards_.size(); ++i)
+      if (!lost_[i]) send(shards_[i], mailgrad::free_credit{});
+  }
 
   /// Begins no further switch.
-  void stop();
+  void stop() {
+    waiting_.clear();
+    planned_.clear();
+    stopped_ = true;
+  }
   /// Begins no switch until it is called without anybody. `whom` says for whom a switch waits.
-  void hold_back(std::string whom);
+  void hold_back(std::string whom) {
+    held_back_for_ = std::move(whom);
+    begin_next();
+  }
 
   /// The present policy, and the switches that are done, planned and asked for. None is under way.
   kept_schedule schedule() const;
@@ -100,16 +124,27 @@ private:
   };
 
   void begin_next();
-  pause_worker pause_order() const;
-  bool takes_part(std::uint32_t rank) const;
-  std::string what_holds_back() const;
+  pause_worker pause_order() const { return {epoch_, !current_->policy.traits().needs_shards}; }
+  /// In a replay a worker that had ended before the recorded switch ends before this one. A pause would hold
+  /// it.
+  bool takes_part(std::uint32_t r) const {
+    return current_->held_at == 0 || replayed_.empty() || replayed_[current_->held_at - 1].present[r] != 0;
+  }
+  /// Why the next switch does not begin yet, in words; empty if it may.
+  std::string what_holds_back() const { return all_gone() ? "a worker" : held_back_for_; }
   void note_switch();
-  void take_back();
-  bool all_gone() const;
+  /// All have gone before they were paused. The switch begins anew with who comes next.
+  void take_back() {
+    waiting_.push_front(std::move(*current_));
+    current_.reset();
+    --epoch_.value;
+  }
+  bool all_gone() const {
+    return std::ranges::all_of(workers_, [](const worker& w) { return w.gone; });
+  }
   void switch_if_all_paused();
   void end_if_all_switched();
 
-  caf::event_based_actor* self_;
   bool shares_credit_ = false;
   std::deque<scheduled_policy> planned_; ///< still to come, by step
   std::deque<asked_switch> waiting_;     ///< asked for while another switch was under way

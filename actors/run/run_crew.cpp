@@ -4,27 +4,14 @@
 #include <mailgrad/actors/run/feeder.hpp>
 #include <mailgrad/actors/run/staleness_tracker.hpp>
 #include <mailgrad/actors/scheduler/wakeful_sharing.hpp>
-#include <mailgrad/actors/shard/spawn_shard.hpp>
-#include <mailgrad/actors/shard/update_helper.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-#include <mailgrad/engine/checkpoint/kept_run.hpp>
+#include <mailgrad/actors/shard/parameter_actor.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
-#include <mailgrad/engine/plan/run_tester.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
-#include <mailgrad/kernels/cuda/gpu_queue.hpp>
-#include <mailgrad/kernels/cuda/runtime.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <exception>
-#include <future>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
+
+using messaging::drop_others, messaging::hold_others, messaging::send_anonymously, messaging::spawn,
+    messaging::spawn_apart;
 
 run_home::config::config(std::size_t threads) {
   register_messages(*this);
@@ -34,26 +21,24 @@ run_home::config::config(std::size_t threads) {
 
 run_home::run_home(const std::vector<device>& devices) : config_(thread_count(devices)) {}
 
-using messaging::on, messaging::send, messaging::spawn, messaging::watch;
-
 namespace {
 
 /// Asks a shard for its books, which it tells as soon as it is made. Promises its last words if it ends
 /// before, else no words.
-class shard_question {
+class shard_question : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.shard-question";
 
   shard_question(caf::event_based_actor* self, caf::actor shard,
                  std::shared_ptr<std::promise<std::string>> end)
-      : self_(self), shard_(std::move(shard)), end_(std::move(end)) {}
+      : actor_part(self), shard_(std::move(shard)), end_(std::move(end)) {}
 
   caf::behavior make_behavior() {
-    watch(self_, shard_, shard_lost{});
-    send(self_, shard_, copy_books{});
+    watch(shard_, shard_lost{});
+    send(shard_, copy_books{});
     return {
-        on(self_, [this](const shard_books&) { tell({}); }),
-        on(self_, [this](const shard_lost& x) { tell(x.why.empty() ? "it has ended" : x.why); }),
+        on([this](const shard_books&) { tell({}); }),
+        on([this](const shard_lost& x) { tell(x.why.empty() ? "it has ended" : x.why); }),
     };
   }
 
@@ -63,7 +48,6 @@ private:
     self_->quit();
   }
 
-  caf::event_based_actor* self_;
   caf::actor shard_;
   std::shared_ptr<std::promise<std::string>> end_;
 };
@@ -73,63 +57,6 @@ private:
   if (why.find("out of memory: ") != std::string::npos) throw out_of_memory(why);
   throw std::runtime_error(fmt::format("shard {}: {}", shard, why));
 }
-
-} // namespace
-
-void wait_until_prepared(caf::actor_system& system, std::span<const caf::actor> shards) {
-  std::vector<std::future<std::string>> answers;
-  std::vector<caf::actor> questions; // an actor that nobody knows would end, and miss that its shard has
-  for (const caf::actor& shard : shards) {
-    const auto end = std::make_shared<std::promise<std::string>>();
-    answers.push_back(end->get_future());
-    questions.push_back(spawn<shard_question>(system, shard, end));
-  }
-  for (std::size_t s = 0; s < answers.size(); ++s)
-    if (const std::string why = answers[s].get(); !why.empty()) refuse(s, why);
-}
-
-using messaging::drop_others, messaging::hold_others, messaging::on, messaging::send, messaging::sender_of;
-
-/// The coordinator may ask while its spawner still prepares other workers, and may yet be refused.
-caf::behavior joining_workers::make_behavior() {
-  hold_others(self_);
-  return held();
-}
-
-caf::behavior joining_workers::held() {
-  return {
-      on(self_,
-         [this](const go_on&) {
-           drop_others(self_);
-           self_->become(bringing());
-         }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
-  };
-}
-
-caf::behavior joining_workers::bringing() {
-  return {
-      on(self_, [this](const bring_worker& x) { bring(x); }),
-      on(self_,
-         [this](const give_up&) {
-           for (const caf::actor& a : std::exchange(brought_, {})) send(self_, a, give_up{});
-           self_->quit();
-         }),
-  };
-}
-
-void joining_workers::bring(const bring_worker& x) {
-  const caf::actor coordinator = sender_of(self_);
-  try {
-    for (caf::actor& a : spawn_(x.worker, x.incarnation, coordinator)) brought_.push_back(std::move(a));
-  } catch (const std::exception& e) {
-    send(self_, coordinator, worker_lost{x.worker, e.what(), x.incarnation});
-  }
-}
-
-using messaging::send_anonymously, messaging::spawn, messaging::spawn_apart;
-
-namespace {
 
 void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(fmt::format("run_crew: {}", what));
@@ -176,6 +103,53 @@ block_source pinned_blocks(const training_options& o) {
 }
 
 } // namespace
+
+void wait_until_prepared(caf::actor_system& system, std::span<const caf::actor> shards) {
+  std::vector<std::future<std::string>> answers;
+  std::vector<caf::actor> questions; // an actor that nobody knows would end, and miss that its shard has
+  for (const caf::actor& shard : shards) {
+    const auto end = std::make_shared<std::promise<std::string>>();
+    answers.push_back(end->get_future());
+    questions.push_back(spawn<shard_question>(system, shard, end));
+  }
+  for (std::size_t s = 0; s < answers.size(); ++s)
+    if (const std::string why = answers[s].get(); !why.empty()) refuse(s, why);
+}
+
+/// The coordinator may ask while its spawner still prepares other workers, and may yet be refused.
+caf::behavior joining_workers::make_behavior() {
+  hold_others(self_);
+  return held();
+}
+
+caf::behavior joining_workers::held() {
+  return {
+      on([this](const go_on&) {
+        drop_others(self_);
+        self_->become(bringing());
+      }),
+      on([this](const give_up&) { self_->quit(); }),
+  };
+}
+
+caf::behavior joining_workers::bringing() {
+  return {
+      on([this](const bring_worker& x) { bring(x); }),
+      on([this](const give_up&) {
+        for (const caf::actor& a : std::exchange(brought_, {})) send(a, give_up{});
+        self_->quit();
+      }),
+  };
+}
+
+void joining_workers::bring(const bring_worker& x) {
+  const caf::actor coordinator = sender();
+  try {
+    for (caf::actor& a : spawn_(x.worker, x.incarnation, coordinator)) brought_.push_back(std::move(a));
+  } catch (const std::exception& e) {
+    send(coordinator, worker_lost{x.worker, e.what(), x.incarnation});
+  }
+}
 
 run_crew::run_crew(caf::actor_system& system, run_plan plan, run_crew_options options)
     : system_(system), plan_(std::move(plan)), options_(std::move(options)) {

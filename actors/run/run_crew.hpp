@@ -1,24 +1,8 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/coordinator.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/worker/step_timer.hpp>
-#include <mailgrad/net/all_reduce.hpp>
-#include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/hogwild_store.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -59,7 +43,7 @@ void wait_until_prepared(caf::actor_system& system, std::span<const caf::actor> 
 ///
 ///     held --go_on--> bringing --bring_worker--> the worker's actors are spawned
 ///       \--give_up--> ended, whoever was asked for
-class joining_workers {
+class joining_workers : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.joining-workers";
 
@@ -67,7 +51,7 @@ public:
   using spawner = std::function<std::vector<caf::actor>(rank worker, incarnation_number incarnation,
                                                         const caf::actor& coordinator)>;
 
-  joining_workers(caf::event_based_actor* self, spawner spawn) : self_(self), spawn_(std::move(spawn)) {}
+  joining_workers(caf::event_based_actor* self, spawner spawn) : actor_part(self), spawn_(std::move(spawn)) {}
   caf::behavior make_behavior();
 
 private:
@@ -75,7 +59,6 @@ private:
   caf::behavior bringing();
   void bring(const bring_worker& x);
 
-  caf::event_based_actor* self_;
   spawner spawn_;
   std::vector<caf::actor> brought_;
 };
@@ -116,11 +99,10 @@ struct run_crew_options {
   std::function<void(std::span<const caf::actor> shards)> on_prepared{};
   // The callbacks are called by actors until the last one has ended. They must not block.
   std::function<void(const training_progress&)> on_progress{};
-  std::function<void(run_outcome)> on_end{}; ///< once
-  std::function<void(const std::string& why)>
-      on_failure{};                                  ///< before any worker hears that the run has failed
-  std::function<void(const wait_reason&)> on_wait{}; ///< for each wait that an actor names
-  book_keeper::teller on_books{};                    ///< with the books so far, when they are asked for
+  std::function<void(run_outcome)> on_end{};                ///< once
+  std::function<void(const std::string& why)> on_failure{}; ///< before any worker hears of the failure
+  std::function<void(const wait_reason&)> on_wait{};        ///< for each wait that an actor names
+  book_keeper::teller on_books{}; ///< with the books so far, when they are asked for
   std::function<void(const checkpoint_account&)> on_checkpoint{}; ///< each time one is written, or has failed
   /// Tells when work on a GPU is done; null: that of the process.
   std::shared_ptr<event_watch> watch{};

@@ -1,59 +1,43 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/run_recorder.hpp>
-
-#include <algorithm>
-#include <filesystem>
-#include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
-using messaging::on, messaging::send, messaging::sender_of, messaging::watch;
+using messaging::send_anonymously, messaging::spawn_apart;
 
 caf::behavior recorder::make_behavior() {
   return {
-      on(self_, [this](const order_noted& x) { on_noted(x); }),
-      on(self_, [this](const recording_marked& x) { on_marked(x); }),
-      on(self_, [this](const mark_recording& x) { on_mark(x); }),
-      on(self_, [this](const switch_noted& x) { on_switch(x); }),
-      on(self_, [this](const end_recording& x) { on_end(x); }),
-      on(self_,
-         [this](const feeder_lost&) {
-           end_with("the recording is not complete: the feeder was lost before its end");
-         }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
+      on([this](const order_noted& x) {
+        options_.file->add_entries(x.shard.value, x.entries);
+        options_.file->add_deals(x.deals);
+        so_far_.add(x.shard.value, x.entries);
+        give_up_if_failed();
+      }),
+      on([this](const recording_marked& x) { on_marked(x); }),
+      // What the coordinator has told of switches lies before this message.
+      on([this](const mark_recording& x) {
+        cut_under_way* const cut = cut_of(x.number);
+        if (cut == nullptr) return;
+        cut->coordinator = sender();
+        tell_if_marked();
+      }),
+      on([this](const switch_noted& x) {
+        options_.file->add_switch(*x.what);
+        give_up_if_failed();
+      }),
+      on([this](const end_recording& x) {
+        if (!x.feeder) return end(*x.what);
+        watch(x.feeder, feeder_lost{});
+        send(x.feeder, x);
+      }),
+      on([this](const feeder_lost&) {
+        end_with("the recording is not complete: the feeder was lost before its end");
+      }),
+      on([this](const give_up&) { self_->quit(); }),
   };
-}
-
-void recorder::on_noted(const order_noted& x) {
-  options_.file->add_entries(x.shard.value, x.entries);
-  options_.file->add_deals(x.deals);
-  so_far_.add(x.shard.value, x.entries);
-  give_up_if_failed();
-}
-
-void recorder::on_switch(const switch_noted& x) {
-  options_.file->add_switch(*x.what);
-  give_up_if_failed();
-}
-
-void recorder::give_up_if_failed() {
-  if (given_up_ || !options_.file->failed()) return;
-  given_up_ = true;
-  const recording_account what = options_.file->give_up(options_.room ? options_.room() : 0);
-  if (options_.on_early_end) options_.on_early_end(what);
 }
 
 bool recorder::cut_under_way::whole() const {
   return coordinator && feeder && std::ranges::find(shards, false) == shards.end();
-}
-
-/// The cut of that checkpoint; null if it is over, or cannot have begun. The next one begins when the present
-/// one is whole, and a shard may tell of it before the coordinator does.
-recorder::cut_under_way* recorder::cut_of(std::uint64_t number) {
-  const bool is_next = number == cut_.number + 1 && cut_.told;
-  if (is_next) cut_ = {number, so_far_, std::vector<bool>(so_far_.entries.size()), false, nullptr, false};
-  return number == cut_.number && !cut_.told ? &cut_ : nullptr;
 }
 
 void recorder::on_marked(const recording_marked& x) {
@@ -69,14 +53,6 @@ void recorder::on_marked(const recording_marked& x) {
   tell_if_marked();
 }
 
-/// What the coordinator has told of switches lies before this message.
-void recorder::on_mark(const mark_recording& x) {
-  cut_under_way* const cut = cut_of(x.number);
-  if (cut == nullptr) return;
-  cut->coordinator = sender_of(self_);
-  tell_if_marked();
-}
-
 void recorder::tell_if_marked() {
   if (!cut_.whole()) return;
   cut_.told = true;
@@ -85,13 +61,7 @@ void recorder::tell_if_marked() {
   cut_.at.failed = options_.file->failed();
   const auto fields = std::make_shared<saved_fields>();
   fields->field(recording_part, cut_.at);
-  send(self_, std::exchange(cut_.coordinator, nullptr), checkpoint_part{cut_.number, recording_part, fields});
-}
-
-void recorder::on_end(const end_recording& x) {
-  if (!x.feeder) return end(*x.what);
-  watch(self_, x.feeder, feeder_lost{});
-  send(self_, x.feeder, x);
+  send(std::exchange(cut_.coordinator, nullptr), checkpoint_part{cut_.number, recording_part, fields});
 }
 
 void recorder::end(const recording_end& e) {
@@ -104,13 +74,6 @@ void recorder::end(const recording_end& e) {
   give_up_if_failed();
   end_with(why);
 }
-
-void recorder::end_with(const std::string& why) {
-  options_.on_end(why);
-  self_->quit();
-}
-
-using messaging::send_anonymously, messaging::spawn_apart;
 
 namespace {
 
@@ -168,25 +131,11 @@ void run_recorder::wait_until_finished() {
   if (failure_.empty()) told_->account.bytes = size_of_file(told_->account.file);
 }
 
-recording_account run_recorder::account(instant begun) const {
-  const std::lock_guard held(told_->mutex);
-  recording_account so_far = told_->account;
-  if (told_->ended_early) so_far.seconds = in_seconds(*told_->ended_early - begun);
-  return so_far;
-}
-
-std::string run_recorder::failure(instant begun) const {
-  const recording_account how = account(begun);
-  const std::lock_guard held(told_->mutex);
-  return told_->ended_early ? format_recording(how) : failure_;
-}
-
 recording_end end_of(const run_outcome& outcome, const training_report& report) {
   // A run that nobody was left to train to its end can be repeated as far as it went.
   const bool is_short = outcome.how == run_outcome::ending::completed && report.why == outcome.why;
   recording_end e{is_short ? "completed" : report.ended, report.why, {}, {}, report.parameters_sha256};
-  for (std::uint32_t r = 0; r < outcome.lost.size(); ++r)
-    if (outcome.lost[r]) e.lost.push_back(r);
+  e.lost = numbers_where(outcome.lost.size(), [&](std::uint32_t r) { return outcome.lost[r]; });
   return e;
 }
 

@@ -1,29 +1,14 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/run/coordinator.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
-#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/record/recording_file.hpp>
-
-#include <cstdint>
-#include <functional>
-#include <future>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
 struct recorder_options {
-  std::shared_ptr<recording_writer> file; ///< the recorder owns it while it lives
-  std::function<void(const std::string&)>
-      on_end; ///< called once with the reason why it could not be written, or ""
-  recording_cut
-      before{}; ///< what the file has already, of a run that goes on; else only the number of shards
+  std::shared_ptr<recording_writer> file;             ///< the recorder owns it while it lives
+  std::function<void(const std::string& why)> on_end; ///< called once; empty: it was written
+  recording_cut before{}; ///< what the file of a run that goes on has; else only the number of shards
   /// Called once when a part cannot be written, with what became of the file; may be empty.
   std::function<void(const recording_account&)> on_early_end{};
   std::function<std::uint64_t()> room{}; ///< the bytes that other files of the run need then; empty: 0
@@ -39,12 +24,12 @@ struct recorder_options {
 /// Its part in a checkpoint says how much of the recording lies before that. All of it is then on the disk.
 /// Guarantees  on_end is called once, whichever other actor dies. A shard that marks what is not its turn yet
 ///             spoils no checkpoint but with its own entries.
-class recorder {
+class recorder : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.recorder";
 
   recorder(caf::event_based_actor* self, recorder_options options)
-      : self_(self), options_(std::move(options)), so_far_(options_.before) {}
+      : actor_part(self), options_(std::move(options)), so_far_(options_.before) {}
   caf::behavior make_behavior();
 
 private:
@@ -60,18 +45,27 @@ private:
     bool whole() const;
   };
 
-  cut_under_way* cut_of(std::uint64_t number);
-  void on_noted(const order_noted& x);
+  /// The cut of that checkpoint; null if it is over, or cannot have begun. The next one begins when the
+  /// present one is whole, and a shard may tell of it before the coordinator does.
+  cut_under_way* cut_of(std::uint64_t number) {
+    const bool is_next = number == cut_.number + 1 && cut_.told;
+    if (is_next) cut_ = {number, so_far_, std::vector<bool>(so_far_.entries.size()), false, nullptr, false};
+    return number == cut_.number && !cut_.told ? &cut_ : nullptr;
+  }
   void on_marked(const recording_marked& x);
-  void on_mark(const mark_recording& x);
   void tell_if_marked();
-  void on_switch(const switch_noted& x);
-  void give_up_if_failed();
-  void on_end(const end_recording& x);
+  void give_up_if_failed() {
+    if (given_up_ || !options_.file->failed()) return;
+    given_up_ = true;
+    const recording_account what = options_.file->give_up(options_.room ? options_.room() : 0);
+    if (options_.on_early_end) options_.on_early_end(what);
+  }
   void end(const recording_end& e);
-  void end_with(const std::string& why);
+  void end_with(const std::string& why) {
+    options_.on_end(why);
+    self_->quit();
+  }
 
-  caf::event_based_actor* self_;
   recorder_options options_;
   recording_cut so_far_;
   cut_under_way cut_; ///< of the last checkpoint
@@ -87,12 +81,10 @@ struct recorded_run {
 };
 
 /// The recorder of a run.
-///
 /// Threads  account(): any; the rest: the one that owns the run.
 class run_recorder {
 public:
   /// `before`: what the run that goes on has recorded before its checkpoint; null: it begins.
-  ///
   /// Errors  as create_recording() and continue_recording().
   run_recorder(caf::actor_system& system, const std::string& path, const recording_header& header,
                const recording* before, recorded_run run);
@@ -114,9 +106,18 @@ public:
   void wait_until_finished();
 
   /// What has become of the recording so far, of a run that began then.
-  recording_account account(instant begun) const;
+  recording_account account(instant begun) const {
+    const std::lock_guard held(told_->mutex);
+    recording_account so_far = told_->account;
+    if (told_->ended_early) so_far.seconds = in_seconds(*told_->ended_early - begun);
+    return so_far;
+  }
   /// Why the file could not be written, in one line; empty if it was, or is not whole yet.
-  std::string failure(instant begun) const;
+  std::string failure(instant begun) const {
+    const recording_account how = account(begun);
+    const std::lock_guard held(told_->mutex);
+    return told_->ended_early ? format_recording(how) : failure_;
+  }
 
 private:
   /// What the thread of the recorder tells, and the end of the run.

@@ -2,51 +2,78 @@
 
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
 
-#include <chrono>
 #include <condition_variable>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
 /// What the actors of a run have told its owner: how far it is, its checkpoints, its waits, and how it ended.
-///
 /// Threads any.
 class run_state {
 public:
   explicit run_state(std::shared_ptr<const time_source> time) : time_(std::move(time)) {}
 
   // What actors tell.
-  void tell(const training_progress& so_far);
-  void tell(const checkpoint_account& so_far);
-  void tell(const wait_reason& wait);
+  void tell(const training_progress& so_far) {
+    std::lock_guard guard(mutex_);
+    progress_ = so_far;
+  }
+  void tell(const checkpoint_account& so_far) {
+    std::lock_guard guard(mutex_);
+    checkpoints_ = so_far;
+  }
+  void tell(const wait_reason& wait) {
+    std::lock_guard guard(mutex_);
+    for (auto* waits : listeners_) waits->push_back(in_words(wait));
+  }
   /// The policy that was begun last, or asked for since.
-  void tell_policy(std::string text);
+  void tell_policy(std::string text) {
+    std::lock_guard guard(mutex_);
+    policy_ = std::move(text);
+  }
   /// The run ends now. Once.
-  void end(run_outcome outcome);
+  void end(run_outcome outcome) {
+    std::lock_guard guard(mutex_);
+    ended_ = time_->now();
+    outcome_ = std::move(outcome);
+    end_.notify_all();
+  }
 
   /// As last told, before the end.
-  training_progress progress() const;
-  checkpoint_account checkpoints() const;
-  std::string policy() const;
+  training_progress progress() const {
+    std::lock_guard guard(mutex_);
+    return progress_;
+  }
+  checkpoint_account checkpoints() const {
+    std::lock_guard guard(mutex_);
+    return checkpoints_;
+  }
+  std::string policy() const {
+    std::lock_guard guard(mutex_);
+    return policy_;
+  }
 
   /// Blocks until the run ends. The outcome stays where it is as long as this object lives.
-  const run_outcome& wait() const;
+  const run_outcome& wait() const {
+    std::unique_lock lock(mutex_);
+    end_.wait(lock, [this] { return outcome_.has_value(); });
+    return *outcome_;
+  }
   /// The same for at most `span`; true if the run has ended.
-  bool wait_for(std::chrono::milliseconds span) const;
+  bool wait_for(std::chrono::milliseconds span) const {
+    std::unique_lock lock(mutex_);
+    return end_.wait_for(lock, span, [this] { return outcome_.has_value(); });
+  }
   /// Null while the run goes on.
-  const run_outcome* outcome() const;
+  const run_outcome* outcome() const {
+    std::lock_guard guard(mutex_);
+    return outcome_ ? &*outcome_ : nullptr;
+  }
   /// When the run ended, if it has, or else the present time.
-  instant ended_or_now() const;
+  instant ended_or_now() const {
+    std::lock_guard guard(mutex_);
+    return outcome_ ? ended_ : time_->now();
+  }
 
   /// Calls `ask`, which must not block, and returns each wait that an actor tells within `span`, in words.
   /// The end of the run cuts the span short.
@@ -65,7 +92,6 @@ private:
 };
 
 /// Where threads that are no actors ask for the books of a run in progress.
-///
 /// Threads any.
 class status_cache {
 public:
@@ -77,7 +103,11 @@ public:
   /// The coordinator's callback (book_keeper::teller).
   void take(std::uint64_t request, const run_outcome& books);
   /// The run has ended, and nobody need wait for an answer.
-  void close();
+  void close() {
+    std::lock_guard guard(mutex_);
+    closed_ = true;
+    told_.notify_all();
+  }
 
 private:
   std::mutex mutex_; ///< guards all below

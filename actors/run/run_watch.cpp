@@ -1,28 +1,6 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/run/run_watch.hpp>
 
-#include <utility>
-
 namespace mailgrad {
-
-using messaging::on, messaging::send, messaging::watch;
-
-caf::behavior run_observer::make_behavior() {
-  return {
-      on(self_, [this](const event_noted& x) { options_.on_event(x.what); }),
-      on(self_,
-         [this](const close_metrics& x) {
-           watch(self_, x.tracker, end_events{});
-           send(self_, x.tracker, x);
-         }),
-      on(self_,
-         [this](const end_events&) {
-           options_.on_end();
-           self_->quit();
-         }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
-  };
-}
 
 using messaging::send_anonymously, messaging::spawn_apart;
 
@@ -57,19 +35,6 @@ run_watch::run_watch(caf::actor_system& system) {
       system, run_observer_options{[this](const run_event& x) { take(x); }, [this] { ended_.set_value(); }});
 }
 
-void run_watch::open(const watch_files& files) {
-  std::lock_guard guard(mutex_);
-  if (!files.metrics.empty()) file_.emplace(files.metrics);
-  if (!files.tensorboard.empty()) board_.emplace(files.tensorboard, files.begins);
-}
-
-void run_watch::observe(observer what) {
-  std::lock_guard guard(mutex_);
-  observers_.push_back(std::make_shared<observer>(std::move(what)));
-}
-
-void run_watch::tell(const run_event& what) const { send_anonymously(actor_, event_noted{what}); }
-
 void run_watch::take(const run_event& what) {
   {
     std::lock_guard guard(mutex_);
@@ -90,13 +55,6 @@ void run_watch::take(const run_event& what) {
     }
   }
   call_observers(what);
-}
-
-/// Lines apart. The caller holds the lock.
-void run_watch::add_to_board(const run_event& what) {
-  if (const auto* gaps = std::get_if<gaps_measured>(&what)) board_->add(*gaps);
-  if (const auto* policy = std::get_if<policy_switch>(&what)) board_->add(*policy);
-  if (const auto* members = std::get_if<members_changed>(&what)) board_->add(*members);
 }
 
 /// Without the lock, since an observer may observe more.
@@ -128,12 +86,6 @@ void run_watch::finish(const caf::actor& tracker, training_report& r) {
     end_.get();
   }
   add_curve(r);
-}
-
-void run_watch::add_curve(training_report& r) const {
-  std::lock_guard guard(mutex_);
-  r.curve = curve_.lines();
-  r.evaluations = cost_;
 }
 
 std::string run_watch::failure() const {

@@ -1,14 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
-
-#include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <vector>
+#include <mailgrad/actors/protocol/messaging.hpp>
 
 namespace mailgrad {
 
@@ -16,7 +9,6 @@ namespace mailgrad {
 /// start. Others join later, and a worker that has left or is lost may come back under a higher incarnation.
 ///
 ///     empty or expected --take()--> taken --leave()--> left --take(), a later incarnation--> taken
-/// Threads  those of the coordinator that owns it.
 class slot_table {
 public:
   slot_table(std::uint32_t workers, std::uint32_t slots) : used_(workers), slots_(slots) {
@@ -111,34 +103,87 @@ private:
 ///
 /// A batch whose gradient some shard has judged is not dealt again, although another shard may lack that
 /// gradient. So a shard applies the work on a batch at most once.
-/// Threads  those of the coordinator that owns it.
-class lost_shares {
+class lost_shares : messaging::actor_part {
 public:
   lost_shares(caf::event_based_actor* self, std::vector<caf::actor> shards, caf::actor feeder,
               std::shared_ptr<const time_source> time)
-      : self_(self), shards_(std::move(shards)), gone_(shards_.size()), feeder_(std::move(feeder)),
+      : actor_part(self), shards_(std::move(shards)), gone_(shards_.size()), feeder_(std::move(feeder)),
         time_(std::move(time)) {}
 
   /// This incarnation is lost. Returns an answer that knows of no batch if there is no shard to ask.
-  std::optional<trained_reported> begin(const worker_left& lost);
+  /// The feeder first: a shard that goes on without the worker lets others ask for batches at once.
+  std::optional<trained_reported> begin(const worker_left& lost) {
+    send(feeder_, share_lost{lost.worker, lost.incarnation});
+    for (const caf::actor& shard : shards_) {
+      send(shard, lost);
+      send(shard, tell_trained{lost.worker, lost.incarnation});
+    }
+    const trained_reported nothing{{}, lost.worker, lost.incarnation};
+    if (nobody_knows()) return nothing;
+    open_.push_back({nothing, gone_, time_->now()});
+    return std::nullopt;
+  }
   /// Returns the answer of all shards together, when the last of them is here.
-  std::optional<trained_reported> take(const trained_reported& x);
+  std::optional<trained_reported> take(const trained_reported& x) {
+    const auto of = std::ranges::find_if(open_, [&](const question& q) {
+      return q.most.worker == x.worker && q.most.incarnation == x.incarnation;
+    });
+    if (of == open_.end() || x.shard.value >= of->answered.size()) return std::nullopt;
+    of->answered[x.shard.value] = true;
+    of->most.batches = std::max(of->most.batches, x.batches);
+    of->most.gradients = std::max(of->most.gradients, x.gradients);
+    of->most.samples = std::max(of->most.samples, x.samples);
+    if (std::ranges::count(of->answered, false) > 0) return std::nullopt;
+    const trained_reported most = of->most;
+    open_.erase(of);
+    return most;
+  }
   /// A shard is lost, and tells nothing more. Returns the questions that the others have answered.
-  std::vector<trained_reported> on_shard_lost(shard_index shard);
+  std::vector<trained_reported> on_shard_lost(shard_index shard) {
+    gone_[shard.value] = true;
+    std::vector<trained_reported> answered;
+    for (question& q : open_) {
+      q.answered[shard.value] = true;
+      if (std::ranges::count(q.answered, false) == 0) answered.push_back(q.most);
+    }
+    std::erase_if(open_, [](const question& q) { return std::ranges::count(q.answered, false) == 0; });
+    return answered;
+  }
   /// Tells the feeder what is known of an incarnation. Called once for each answer that is returned above.
-  void tell_feeder(const trained_reported& most);
+  void tell_feeder(const trained_reported& most) {
+    send(feeder_, deal_again{most.worker, most.incarnation, most.batches});
+    unended_.push_back({most.worker, most.incarnation, time_->now()});
+  }
 
   bool any() const noexcept { return !open_.empty(); }
   /// The feeder has said what became of the batches of an incarnation. False: it was not asked.
-  bool take(const share_ended& x);
+  bool take(const share_ended& x) {
+    return std::erase_if(unended_, [&](const unended& w) {
+             return w.worker == x.worker && w.incarnation == x.incarnation;
+           }) > 0;
+  }
   /// Whether it still has to say so of any.
   bool awaits_feeder() const noexcept { return !unended_.empty(); }
   /// Whether every shard is lost, so that nobody can say what a lost worker has done.
   bool nobody_knows() const { return !gone_.empty() && std::ranges::find(gone_, false) == gone_.end(); }
   /// Whether something is still to be told of an incarnation of this worker.
-  bool has(rank worker) const;
+  bool has(rank worker) const {
+    return std::ranges::any_of(open_, [&](const question& q) { return q.most.worker == worker; }) ||
+           std::ranges::any_of(unended_, [&](const unended& w) { return w.worker == worker; });
+  }
   /// The shards or the feeder that it waits for, in words; nothing if it waits for none.
-  std::optional<wait_reason> blocked_on() const;
+  std::optional<wait_reason> blocked_on() const {
+    if (open_.empty() && unended_.empty()) return std::nullopt;
+    if (open_.empty())
+      return wait_reason{fmt::format("lost worker {} waits until the feeder says what became of its batches",
+                                     unended_.front().worker.value),
+                         (time_->now() - unended_.front().asked).count()};
+    const question& q = open_.front();
+    const auto awaited = numbers_where(q.answered.size(), [&](std::uint32_t s) { return !q.answered[s]; });
+    return wait_reason{fmt::format("the batches of lost worker {} wait to hear what {} took of them",
+                                   q.most.worker.value, listed("shard", awaited)),
+                       (time_->now() - q.asked).count()};
+  }
 
 private:
   struct question {
@@ -152,7 +197,6 @@ private:
     instant asked{0};
   };
 
-  caf::event_based_actor* self_;
   std::vector<caf::actor> shards_;
   std::vector<bool> gone_; ///< by shard
   caf::actor feeder_;

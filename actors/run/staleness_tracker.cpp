@@ -1,12 +1,8 @@
 #include <mailgrad/actors/run/staleness_tracker.hpp>
 
-#include <mailgrad/actors/protocol/messaging.hpp>
-
-#include <algorithm>
 #include <bit>
 
 namespace mailgrad {
-using messaging::on, messaging::send, messaging::sender_of;
 
 namespace {
 
@@ -15,7 +11,7 @@ double loss_sum(const worker_progress& x) { return std::bit_cast<double>(x.loss_
 } // namespace
 
 staleness_tracker::staleness_tracker(caf::event_based_actor* self, staleness_tracker_options options)
-    : self_(self), options_(std::move(options)), started_(options_.time->now()),
+    : actor_part(self), options_(std::move(options)), started_(options_.time->now()),
       meter_(options_.scale, options_.lines), tests_(options_.tests, options_.scale.steps_per_epoch) {
   meter_.resume(options_.done, options_.elapsed);
   const early_stop& enough = options_.enough;
@@ -24,23 +20,21 @@ staleness_tracker::staleness_tracker(caf::event_based_actor* self, staleness_tra
 
 caf::behavior staleness_tracker::tracking() {
   return {
-      on(self_, [this](const worker_progress& x) { on_progress(x); }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
-      on(self_,
-         [this](const staleness_observed& x) {
-           gaps_.merge(x.gaps);
-           meter_.add(x.gaps, x.counts);
-           if (watcher_) window_.gaps.merge(x.gaps);
-         }),
-      on(self_,
-         [this](const watch_signals& x) {
-           watcher_ = sender_of(self_);
-           window_steps_ = x.steps;
-         }),
-      on(self_, [this](const watch_tests& x) { evaluator_ = x.by; }),
-      on(self_, [this](const stop_by& x) { stopper_ = x.whom; }),
-      on(self_, [this](const weights_tested& x) { on_tested(x); }),
-      on(self_, [this](const close_metrics& x) { close(x.known); }),
+      on([this](const worker_progress& x) { on_progress(x); }),
+      on([this](const give_up&) { self_->quit(); }),
+      on([this](const staleness_observed& x) {
+        gaps_.merge(x.gaps);
+        meter_.add(x.gaps, x.counts);
+        if (watcher_) window_.gaps.merge(x.gaps);
+      }),
+      on([this](const watch_signals& x) {
+        watcher_ = sender();
+        window_steps_ = x.steps;
+      }),
+      on([this](const watch_tests& x) { evaluator_ = x.by; }),
+      on([this](const stop_by& x) { stopper_ = x.whom; }),
+      on([this](const weights_tested& x) { on_tested(x); }),
+      on([this](const close_metrics& x) { close(x.known); }),
   };
 }
 
@@ -62,13 +56,7 @@ void staleness_tracker::measure(const worker_progress& x) {
   if (meter_.due(progress_.elapsed)) add_line(meter_.take(progress_.elapsed));
   if (!evaluator_ || testing_ || ended_ || !tests_.ended(meter_.steps(), progress_.elapsed)) return;
   testing_ = true;
-  send(self_, evaluator_, test_weights{meter_.steps()});
-}
-
-void staleness_tracker::note(const metrics_line& x) {
-  if (const staleness_histogram& gaps = meter_.gaps_of_line(); !gaps.empty())
-    tell(gaps_measured{x.steps, x.time_s, gaps});
-  tell(x);
+  send(evaluator_, test_weights{meter_.steps()});
 }
 
 /// The line comes when the test has ended, with the counts of that moment. A test that was left out is judged
@@ -80,30 +68,8 @@ void staleness_tracker::on_tested(const weights_tested& x) {
   tell(x.what);
   add_line(meter_.take(options_.time->now() - started_, x.what));
   const auto why = options_.enough.judge(x.what);
-  if (stopper_ && options_.enough.counts_tests())
-    send(self_, stopper_, tests_judged{options_.enough.tests()});
+  if (stopper_ && options_.enough.counts_tests()) send(stopper_, tests_judged{options_.enough.tests()});
   end_if(why);
-}
-
-void staleness_tracker::add_line(const metrics_line& x) {
-  note(x);
-  end_if(options_.enough.judge(x));
-}
-
-void staleness_tracker::tell(const run_event& x) {
-  if (options_.observer) send(self_, options_.observer, event_noted{x});
-}
-
-void staleness_tracker::end_if(const std::optional<std::string>& enough) {
-  if (!enough) return;
-  ended_ = true;
-  if (stopper_) send(self_, stopper_, stop_training{*enough, true});
-}
-
-void staleness_tracker::close(const metrics_line& known) {
-  closed_ = true;
-  note(meter_.close(known));
-  send(self_, options_.observer, end_events{});
 }
 
 void staleness_tracker::add_to_window(const worker_progress& x) {
@@ -116,7 +82,7 @@ void staleness_tracker::add_to_window(const worker_progress& x) {
   if (!window_.gaps.empty()) staleness_ = window_.gaps.mean();
   const double share =
       window_.span > 0 ? static_cast<double>(window_.barrier_wait) / static_cast<double>(window_.span) : 0;
-  send(self_, watcher_,
+  send(watcher_,
        signals_observed{{window_.steps,
                          window_.loss_sum / static_cast<double>(std::max<std::uint64_t>(1, window_.samples)),
                          staleness_, share}});

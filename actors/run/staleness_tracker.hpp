@@ -1,14 +1,7 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/account/run_meter.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
-
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
+#include <mailgrad/actors/protocol/messaging.hpp>
 
 namespace mailgrad {
 
@@ -32,7 +25,7 @@ struct staleness_tracker_options {
 ///
 ///     tracking --worker_progress, staleness_observed--> tracking --signals_observed--> coordinator
 ///     tracking --weights_tested, a line is due--> tracking --stop_training, if that is enough--> coordinator
-class staleness_tracker {
+class staleness_tracker : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.staleness-tracker";
 
@@ -43,15 +36,31 @@ private:
   caf::behavior tracking();
   void on_progress(const worker_progress& x);
   void measure(const worker_progress& x);
-  void note(const metrics_line& x);
-  void add_line(const metrics_line& x);
-  void tell(const run_event& x);
-  void end_if(const std::optional<std::string>& enough);
+  void note(const metrics_line& x) {
+    if (const staleness_histogram& gaps = meter_.gaps_of_line(); !gaps.empty())
+      tell(gaps_measured{x.steps, x.time_s, gaps});
+    tell(x);
+  }
+  void add_line(const metrics_line& x) {
+    note(x);
+    end_if(options_.enough.judge(x));
+  }
+  void tell(const run_event& x) {
+    if (options_.observer) send(options_.observer, event_noted{x});
+  }
+  void end_if(const std::optional<std::string>& enough) {
+    if (!enough) return;
+    ended_ = true;
+    if (stopper_) send(stopper_, stop_training{*enough, true});
+  }
   void on_tested(const weights_tested& x);
-  void close(const metrics_line& known);
+  void close(const metrics_line& known) {
+    closed_ = true;
+    note(meter_.close(known));
+    send(options_.observer, end_events{});
+  }
   void add_to_window(const worker_progress& x);
 
-  caf::event_based_actor* self_;
   staleness_tracker_options options_;
   training_progress progress_;
   staleness_histogram gaps_;

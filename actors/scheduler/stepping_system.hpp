@@ -2,14 +2,10 @@
 // different interfaces.
 #pragma once
 
-#include <mailgrad/actors/protocol/caf_compat.hpp>
 #include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/messaging.hpp>
 
-#include <chrono>
-#include <cstddef>
 #include <deque>
-#include <memory>
 
 #if CAF_MAJOR_VERSION >= 1
 #include <caf/detail/actor_system_access.hpp>
@@ -46,8 +42,7 @@ public:
     return true;
   }
 
-  std::deque<caf::resumable*>
-      jobs; ///< the actors with a message; each has one reference that the scheduler owns
+  std::deque<caf::resumable*> jobs; ///< actors with a message, and a reference that the scheduler owns
 };
 
 class stepping_home : caf::actor_system {

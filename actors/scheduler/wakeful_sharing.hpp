@@ -26,7 +26,6 @@ namespace mailgrad {
 /// A queue, first come, first served, whose threads stay awake for a while when it is empty. Waking a
 /// sleeping thread takes the kernel 15 us on an idle machine, but often a millisecond on a virtual machine
 /// whose host is busy. A thread that is awake yields the processor to other threads.
-///
 /// Threads any.
 template <class T>
 class wakeful_queue {

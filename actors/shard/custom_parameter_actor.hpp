@@ -1,16 +1,6 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/shard/parameter_actor.hpp>
-#include <mailgrad/engine/plan/training_options.hpp>
-
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 

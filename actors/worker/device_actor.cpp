@@ -1,36 +1,23 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/worker/device_actor.hpp>
 #include <mailgrad/optim/clip.hpp>
-
-#include <fmt/format.h>
 
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
-
-// What a device actor does with a step: it begins it, and delivers what it has computed.
-
-// What a device actor does between two steps: it takes weights and batches, pauses for a switch of policy,
-// and begins the next step when it may.
-
-// What a device actor does for checkpoints: it marks its place in the run, and tells where it was then.
-
-// How a device actor ends: it fails, diverges, leaves, is told to, or has nothing left to do.
 
 namespace mailgrad {
 
-using messaging::on, messaging::send, messaging::send_anonymously, messaging::sender_of;
+using messaging::send_anonymously;
 
 device_actor::device_actor(caf::event_based_actor* self, device_actor_options options)
-    : self_(self), options_(std::move(options)), runs_ahead_(may_run_ahead()),
+    : actor_part(self), options_(std::move(options)), runs_ahead_(may_run_ahead()),
       gate_(runs_ahead_ ? options_.runner->most_under_way() : 1),
       lines_(context(), std::move(options_.peers.shards)),
       notices_(self, options_.peers.tracker, options_.peers.coordinator, options_.terms.worker,
                options_.pace),
       timeline_({options_.tells_trace, options_.time, options_.tells_trace.empty() ? nullptr : options_.trace,
                  [this](trace_piece piece) {
-                   send(self_, options_.peers.coordinator,
+                   send(options_.peers.coordinator,
                         trace_reported{options_.terms.worker, options_.terms.incarnation, std::move(piece)});
                  }}),
       gradients_([this] { return options_.runner->make_gradient(); }),
@@ -66,51 +53,30 @@ worker_context device_actor::context() {
           &gate_.steps()};
 }
 
-/// Not if the worker itself reads a gradient on the host before it is pushed.
-bool device_actor::may_run_ahead() const {
-  const bool local_on_host = options_.local && !is_on_gpu(*options_.local->at());
-  const bool reads_gradients = local_on_host || options_.sums || options_.writer ||
-                               options_.terms.clip_norm != 0 || options_.terms.sample_gap > 0;
-  return options_.runner->most_under_way() > 1 && !reads_gradients;
-}
-
 caf::behavior device_actor::make_behavior() {
-  send(self_, options_.peers.coordinator,
-       worker_joined{options_.terms.worker, caf::actor_cast<caf::actor>(self_), options_.terms.incarnation,
-                     options_.terms.late});
+  send(options_.peers.coordinator,
+       worker_joined{options_.terms.worker, myself(), options_.terms.incarnation, options_.terms.late});
   go_on_from_checkpoint();
   if (options_.terms.late) return waiting_for_a_slot();
   if (!gate_.finished()) join();
   return training();
 }
 
-/// What local steps keep may need memory of a GPU. The coordinator knows of this worker by now, and hears if
-/// that is lacking, and after which step.
-void device_actor::go_on_from_checkpoint() {
-  if (!options_.terms.resumed) return;
-  or_fail(report_.steps, [this] { keep_report(*options_.terms.resumed); });
-  or_fail(report_.steps, [this] { keep_beside_report(*options_.terms.resumed); });
-  options_.terms.resumed.reset();
-}
-
 caf::behavior device_actor::waiting_for_a_slot() {
   const instant since = options_.time->now();
   return {
-      on(self_, [this](const slot_given& x) { take(x); }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
-      on(self_,
-         [this](const leave_run&) {
-           owner_ = sender_of(self_);
-           tell_owner();
-           self_->quit();
-         }),
-      on(self_, [this](const copy_books&) { return worker_books{report_}; }),
-      on(self_,
-         [this, since](const list_wait_reasons&) {
-           send(self_, sender_of(self_),
-                wait_reason{fmt::format("worker {} waits for a slot", options_.terms.worker.value),
-                            (options_.time->now() - since).count()});
-         }),
+      on([this](const slot_given& x) { take(x); }),
+      on([this](const give_up&) { self_->quit(); }),
+      on([this](const leave_run&) {
+        owner_ = sender();
+        tell_owner();
+        self_->quit();
+      }),
+      on([this](const copy_books&) { return worker_books{report_}; }),
+      on([this, since](const list_wait_reasons&) {
+        send(sender(), wait_reason{fmt::format("worker {} waits for a slot", options_.terms.worker.value),
+                                   (options_.time->now() - since).count()});
+      }),
   };
 }
 
@@ -138,78 +104,61 @@ void device_actor::join() {
   timeline_.begin();
 }
 
-caf::behavior device_actor::training() {
-  if (!options_.runner_hears) return messages_of_a_run();
-  return messages_of_a_run().or_else(options_.runner_hears(self_));
-}
-
 caf::message_handler device_actor::messages_of_a_run() {
   return {
-      on(self_, [this](const shard_weights& x) { on_weights(x); }),
-      on(self_,
-         [this](const dealt_batch& x) {
-           next_batch_ = x.values;
-           if (!gate_.steps().empty()) foresee(); // before a step begins that runs ahead
-           start_step_if_ready();
-           foresee();
-         }),
-      on(self_, [this](const dealt_samples& x) { cut_batch(x); }),
-      on(self_,
-         [this](const data_exhausted&) {
-           gate_.end_data();
-           start_step_if_ready();
-         }),
-      on(self_,
-         [this](const switch_ahead& x) {
-           gate_.ask_for_flush(x.step);
-           flush_before_switch();
-         }),
-      on(self_, [this](const step_ended&) { on_step_ended(); }),
-      on(self_, [this](const verdict_predicted& x) { on_predicted(x); }),
-      on(self_, [this](const weights_copied&) { queued_.serve(); }),
-      on(self_,
-         [this](const batch_copied& x) {
-           if (options_.copies)
-             options_.copies->work({trace_kind::copy, instant{x.begun}, instant{x.ended}, 0, x.step.value});
-         }),
-      on(self_, [this](const gradients_summed& x) { on_sum(x); }),
-      on(self_, [this](const trace_taken& x) { timeline_.on_taken(x); }),
-      on(self_, [this](const pause_worker& x) { on_pause(x); }),
-      on(self_, [this](const take_checkpoint& x) { mark(x.number); }),
-      on(self_, [this](const hold_for_checkpoint& x) { on_hold(x); }),
-      on(self_, [this](const block_copied& x) { go_on_after(x); }),
-      on(self_, [this](const mark_at_end& x) { on_mark_at_end(x); }),
-      on(self_,
-         [this](const entry_missing& x) {
-           or_fail(report_.steps, [&] {
-             throw std::runtime_error(
-                 fmt::format("shard {} of the recording has no turn for its gradient of step {}",
-                             x.shard.value, x.step.value));
-           });
-         }),
-      on(self_,
-         [this](const shard_failed& x) {
-           or_fail(report_.steps, [&] {
-             throw std::runtime_error(fmt::format("shard {} has failed: {}", x.shard.value, x.why));
-           });
-         }),
-      on(self_, [this](const give_up&) { on_give_up(); }),
-      on(self_,
-         [this](const leave_run&) {
-           gate_.ask_to_leave();
-           owner_ = sender_of(self_);
-           start_step_if_ready();
-         }),
-      on(self_, [this](const list_wait_reasons&) { list_wait_reasons_to(sender_of(self_)); }),
-      on(self_, [this](const copy_books&) { return worker_books{report_}; }),
+      on([this](const shard_weights& x) { on_weights(x); }),
+      on([this](const dealt_batch& x) {
+        next_batch_ = x.values;
+        if (!gate_.steps().empty()) foresee(); // before a step begins that runs ahead
+        start_step_if_ready();
+        foresee();
+      }),
+      on([this](const dealt_samples& x) { cut_batch(x); }),
+      on([this](const data_exhausted&) {
+        gate_.end_data();
+        start_step_if_ready();
+      }),
+      on([this](const switch_ahead& x) {
+        gate_.ask_for_flush(x.step);
+        flush_before_switch();
+      }),
+      on([this](const step_ended&) { on_step_ended(); }),
+      on([this](const verdict_predicted& x) { on_predicted(x); }),
+      on([this](const weights_copied&) { queued_.serve(); }),
+      on([this](const batch_copied& x) {
+        if (options_.copies)
+          options_.copies->work({trace_kind::copy, instant{x.begun}, instant{x.ended}, 0, x.step.value});
+      }),
+      on([this](const gradients_summed& x) { on_sum(x); }),
+      on([this](const trace_taken& x) { timeline_.on_taken(x); }),
+      on([this](const pause_worker& x) { on_pause(x); }),
+      on([this](const take_checkpoint& x) { mark(x.number); }),
+      on([this](const hold_for_checkpoint& x) { on_hold(x); }),
+      on([this](const block_copied& x) { go_on_after(x); }),
+      on([this](const mark_at_end& x) { on_mark_at_end(x); }),
+      on([this](const entry_missing& x) {
+        fail(report_.steps, fmt::format("shard {} of the recording has no turn for its gradient of step {}",
+                                        x.shard.value, x.step.value));
+      }),
+      on([this](const shard_failed& x) {
+        fail(report_.steps, fmt::format("shard {} has failed: {}", x.shard.value, x.why));
+      }),
+      // Also when the coordinator has ended, so that nobody takes the rest of a timeline.
+      on([this](const give_up&) { gate_.finished() ? timeline_.give_up() : finish(); }),
+      on([this](const leave_run&) {
+        gate_.ask_to_leave();
+        owner_ = sender();
+        start_step_if_ready();
+      }),
+      on([this](const list_wait_reasons&) { list_wait_reasons_to(sender()); }),
+      on([this](const copy_books&) { return worker_books{report_}; }),
   };
 }
 
 void device_actor::list_wait_reasons_to(const caf::actor& asker) const {
   const auto tell = [&](const std::string& what, instant since) {
-    send(self_, asker,
-         wait_reason{fmt::format("worker {} waits for {}", options_.terms.worker.value, what),
-                     (options_.time->now() - since).count()});
+    send(asker, wait_reason{fmt::format("worker {} waits for {}", options_.terms.worker.value, what),
+                            (options_.time->now() - since).count()});
   };
   if (timeline_.is_ending())
     tell("the coordinator to take its timeline", timeline_.told_at());
@@ -265,11 +214,6 @@ void device_actor::push_ahead(begun_step& step) {
   exchange_->deliver({step.values, 1, options_.time->now(), spent, step.samples});
 }
 
-void device_actor::on_step_ended() {
-  if (!gate_.finished() && asks_whether_discarded()) return lines_.ask_whether_discarded();
-  end_oldest_step();
-}
-
 void device_actor::end_oldest_step() {
   steps_under_way& steps = gate_.steps();
   if (gate_.finished()) {
@@ -277,13 +221,6 @@ void device_actor::end_oldest_step() {
     return quit_if_through();
   }
   or_fail(steps.empty() ? report_.steps + 1 : steps.oldest().number, [this] { end_of_work(); });
-}
-
-/// Not if the worker itself reads the gradient.
-bool device_actor::asks_whether_discarded() const {
-  const bool over_shards = exchange_ == over_shards_.get() && lines_.count() > 0;
-  return options_.runner->computes_at_end() && over_shards && exchange_->only_pushes() &&
-         !gate_.steps().empty() && !gate_.steps().oldest().repeats;
 }
 
 void device_actor::on_predicted(const verdict_predicted& x) {
@@ -297,13 +234,6 @@ void device_actor::on_predicted(const verdict_predicted& x) {
   });
 }
 
-/// The gradient of the step is pushed now, and the shards will answer.
-void device_actor::on_sum(const gradients_summed& x) {
-  or_fail(report_.steps, [&] { exchange_->take_sum(x); });
-  pause_if_asked();
-  start_step_if_ready();
-}
-
 /// The oldest step that the runner was given has ended. If there is none, the runner is broken and says why.
 void device_actor::end_of_work() {
   begun_step ended = gate_.steps().empty() ? begun_step{} : gate_.steps().take_oldest();
@@ -315,19 +245,6 @@ void device_actor::end_of_work() {
   else
     deliver(std::move(ended), loss);
   go_on_after_step();
-}
-
-void device_actor::go_on_after_step() {
-  flush_before_switch();
-  pause_if_asked();
-  stand_still_if_asked();
-  start_step_if_ready();
-}
-
-void device_actor::end_repeat(begun_step ended) {
-  exchange_->take_repeat(*ended.values);
-  if (options_.trace)
-    options_.trace->work({trace_kind::compare, ended.since, options_.time->now(), 0, lines_.step().value});
 }
 
 void device_actor::deliver(begun_step ended, float loss) {
@@ -369,23 +286,6 @@ void device_actor::end_pushed(const begun_step& ended, float loss) {
   tell_progress(now);
 }
 
-/// From now on the batch of the step counts as trained.
-void device_actor::note_step(const begun_step& begun) {
-  ++report_.steps;
-  report_.samples += begun.samples;
-}
-
-void device_actor::note_loss(const begun_step& ended, float loss) {
-  report_.note_loss(loss, ended.samples);
-  marked_parts_.note_loss(ended.number, loss, ended.samples);
-  notices_.count(ended.samples, loss);
-}
-
-void device_actor::tell_progress(instant now) {
-  notices_.notify_if_due(now, report_);
-  timeline_.tell_if_due(now);
-}
-
 /// What its device says of a step counts, since the step may have waited there.
 device_span device_actor::note_computed(const begun_step& ended, instant now) {
   device_span when{ended.since, now};
@@ -401,8 +301,6 @@ float device_actor::clip(const gradient& g) const {
   if (options_.terms.clip_norm == 0) return 1;
   return clip_factor(std::sqrt(options_.runner->squared_norm(g)), options_.terms.clip_norm);
 }
-
-using messaging::send, messaging::send_anonymously;
 
 void device_actor::on_weights(const shard_weights& x) {
   if (gate_.finished()) return;
@@ -425,13 +323,6 @@ void device_actor::cut_batch(const dealt_samples& x) {
   });
   start_step_if_ready();
   foresee();
-}
-
-/// A worker that waits to end does so before the switch, as it does in a replay, where none waits.
-void device_actor::on_pause(const pause_worker& x) {
-  if (at_end_since_ && !end_marker_) on_mark_at_end({});
-  gate_.ask_for_pause(x);
-  pause_if_asked();
 }
 
 /// A step that is held is taken when all shards have answered, if it is among the steps before the switch.
@@ -463,9 +354,8 @@ void device_actor::pause_if_asked() {
   options_.runner->use_racing_weights(asked->direct);
   lines_.begin_epoch(asked->epoch);
   end_wait_for_batch();
-  send(self_, options_.peers.coordinator,
-       worker_paused{options_.terms.worker, lines_.epoch(), lines_.step(), batches_,
-                     options_.terms.incarnation});
+  send(options_.peers.coordinator, worker_paused{options_.terms.worker, lines_.epoch(), lines_.step(),
+                                                 batches_, options_.terms.incarnation});
 }
 
 void device_actor::start_step_if_ready() {
@@ -483,43 +373,12 @@ void device_actor::start_step_if_ready() {
   });
 }
 
-void device_actor::wait_for_batch() {
-  if (!starved_since_ && gate_.steps().empty()) starved_since_ = options_.time->now();
-}
-
-void device_actor::end_wait_for_batch() {
-  if (!starved_since_) return;
-  const instant now = options_.time->now();
-  report_.feeder_wait += (now - *std::exchange(starved_since_, std::nullopt)).count();
-  if (options_.trace) options_.trace->wait(trace_kind::batch, now);
-}
-
-void device_actor::ask_for_batch() {
-  send(self_, options_.peers.feeder,
-       next_batch{options_.terms.worker, options_.terms.incarnation, options_.samples != nullptr});
-}
-
-/// As a rule during the step before, since batches are asked for one ahead.
-void device_actor::foresee() {
-  if (!next_batch_ || !options_.runner->copies_ahead()) return;
-  or_fail(report_.steps + 1, [this] { options_.runner->foresee(next_batch_, copy_notice()); });
-}
-
 std::function<void()> device_actor::copy_notice() const {
   if (!options_.copies) return {};
-  return [us = caf::actor_cast<caf::actor>(self_), time = options_.time, step = step_number{batches_ + 1},
-          begun = options_.time->now()] {
-    send_anonymously(us, batch_copied{step, begun.count(), time->now().count()});
-  };
-}
-
-using messaging::send;
-
-/// Reads what the worker had done.
-void device_actor::keep_report(archive& a) {
-  const rank me = report_.worker;
-  a.field("report", report_);
-  if (report_.worker != me) throw archive_error(fmt::format("report: is of worker {}", report_.worker.value));
+  return
+      [us = myself(), time = options_.time, step = step_number{batches_ + 1}, begun = options_.time->now()] {
+        send_anonymously(us, batch_copied{step, begun.count(), time->now().count()});
+      };
 }
 
 /// Reads or writes where the worker was: between two steps, or at the begin of the step under way.
@@ -549,35 +408,15 @@ void device_actor::mark(std::uint64_t checkpoint) {
   });
   if (gate_.finished()) return;
   lines_.mark(checkpoint, options_.peers.coordinator);
-  send(self_, options_.peers.feeder,
-       worker_marked{checkpoint, options_.terms.worker, lines_.trained(), report_.samples,
-                     options_.peers.coordinator});
+  send(options_.peers.feeder, worker_marked{checkpoint, options_.terms.worker, lines_.trained(),
+                                            report_.samples, options_.peers.coordinator});
   if (!failure.empty())
-    send(self_, options_.peers.coordinator, checkpoint_failed{checkpoint, name_of_part(), failure});
+    send(options_.peers.coordinator, checkpoint_failed{checkpoint, name_of_part(), failure});
   else if (gate_.steps().empty() || !gate_.steps().oldest().pushed)
     send_part(std::move(part));
   else
     marked_parts_.add(std::move(part)); // the losses of its last steps are still to come
 }
-
-std::string device_actor::name_of_part() const {
-  return fmt::format("worker {}", options_.terms.worker.value);
-}
-
-namespace {
-
-/// Empty if something else went wrong.
-std::string lack_of_memory(const std::exception_ptr& why) {
-  try {
-    std::rethrow_exception(why);
-  } catch (const out_of_memory& e) {
-    return e.what();
-  } catch (...) {
-    return {};
-  }
-}
-
-} // namespace
 
 /// What its exchange keeps may still be on its way from a GPU. A GPU that is lost ends the run. One that
 /// lacks memory for the event behind the copies does not.
@@ -585,16 +424,14 @@ void device_actor::send_part(marked_part part) {
   part.fields->field("report", part.report);
   checkpoint_part whole{part.checkpoint, name_of_part(), std::move(part.fields), part.report.steps};
   queued_.when_done([this, whole = std::move(whole)](const std::exception_ptr& why) {
-    if (!why) return send(self_, options_.peers.coordinator, whole);
-    if (const std::string lacking = lack_of_memory(why); !lacking.empty())
-      send(self_, options_.peers.coordinator, checkpoint_failed{whole.number, whole.name, lacking});
+    if (!why) return send(options_.peers.coordinator, whole);
+    try {
+      std::rethrow_exception(why);
+    } catch (const out_of_memory& e) {
+      send(options_.peers.coordinator, checkpoint_failed{whole.number, whole.name, e.what()});
+    } catch (...) {
+    }
   });
-}
-
-void device_actor::on_hold(const hold_for_checkpoint& x) {
-  if (x.number <= marked_ || gate_.finished()) return;
-  gate_.ask_for_hold(x.number);
-  stand_still_if_asked();
 }
 
 /// A step that is computed reads the block, and then writes to it.
@@ -616,11 +453,6 @@ void device_actor::go_on_after(const block_copied& x) {
   start_step_if_ready();
 }
 
-void device_actor::on_mark_at_end(const mark_at_end& x) {
-  end_marker_ = x.number;
-  start_step_if_ready();
-}
-
 /// Asks once. The marker is made here, unless weights of behind the checkpoint have come before.
 bool device_actor::waits_to_end() {
   if (!options_.terms.keeps_end) return false;
@@ -631,7 +463,7 @@ bool device_actor::waits_to_end() {
   if (at_end_since_) return true;
   end_wait_for_batch();
   at_end_since_ = options_.time->now();
-  send(self_, options_.peers.coordinator, worker_at_end{options_.terms.worker, options_.terms.incarnation});
+  send(options_.peers.coordinator, worker_at_end{options_.terms.worker, options_.terms.incarnation});
   return true;
 }
 
@@ -647,18 +479,6 @@ std::shared_ptr<saved_fields> device_actor::kept_of_block() {
   return fields;
 }
 
-using messaging::send, messaging::watch;
-
-/// Nothing that it had on the GPU is to be trusted, and nobody takes part from here again.
-void device_actor::lose_gpu(std::uint64_t step, const std::string& why) {
-  gate_.end();
-  messaging::quit_with_words(self_, fmt::format("its GPU failed in step {}: {}", step, why));
-}
-
-void device_actor::fail(std::uint64_t step, const std::string& why) {
-  end_with(worker_failed{report_, step, why});
-}
-
 /// Nobody knows what the shards have of a step that was pushed before it failed. Else the batches that the
 /// worker has in hand or asked for are for others, or for the run that goes on from here.
 void device_actor::fail_by_device(std::uint64_t step, const device_error& e) {
@@ -667,40 +487,6 @@ void device_actor::fail_by_device(std::uint64_t step, const device_error& e) {
   notice.leaves_all = step > report_.steps && pushed_end && exchange_->only_pushes();
   give_batches_back(); // also for a checkpoint that is under way
   end_with(std::move(notice));
-}
-
-/// If the gradient was pushed before, no checkpoint of behind it is of use.
-void device_actor::diverge(std::uint64_t step) {
-  static_cast<void>(marked_parts_.take(report_.steps));
-  end_with(loss_diverged{report_, step});
-}
-
-void device_actor::finish(const std::string& why_left) {
-  if (gate_.finished()) return;
-  end_with(worker_finished{report_, {}, why_left, kept_of_block()});
-}
-
-/// Also when the coordinator has ended, so that nobody takes the rest of a timeline.
-void device_actor::on_give_up() {
-  if (gate_.finished()) return timeline_.give_up();
-  finish();
-}
-
-void device_actor::give_batches_back() {
-  send(self_, options_.peers.feeder,
-       deal_again{options_.terms.worker, options_.terms.incarnation, lines_.trained()});
-}
-
-/// The batch that it has in hand or asked for is for others.
-void device_actor::leave() {
-  give_batches_back();
-  tell_owner();
-  finish("its owner asked for it");
-}
-
-/// That it leaves before the run has ended.
-void device_actor::tell_owner() {
-  if (owner_) send(self_, owner_, worker_left{options_.terms.worker, options_.terms.incarnation});
 }
 
 /// Only the coordinator need wait for this worker any longer, which takes its timeline and then its report. A
@@ -718,20 +504,15 @@ void device_actor::end_with(Notice notice) {
   notices_.notify(options_.time->now(), report_);
   lines_.leave();
   over_shards_->leave();
-  send(self_, options_.peers.feeder, worker_left{options_.terms.worker, options_.terms.incarnation});
+  send(options_.peers.feeder, worker_left{options_.terms.worker, options_.terms.incarnation});
   timeline_.end([this, notice = std::move(notice)] {
     queued_.when_done([this, notice](const std::exception_ptr&) {
-      send(self_, options_.peers.coordinator, notice);
+      send(options_.peers.coordinator, notice);
       reported_ = true;
       quit_if_through();
     });
   });
-  if (timeline_.is_ending()) watch(self_, options_.peers.coordinator, give_up{});
-}
-
-/// Steps that are given up still read the weights that are held here.
-void device_actor::quit_if_through() {
-  if (reported_ && gate_.steps().empty()) self_->quit();
+  if (timeline_.is_ending()) watch(options_.peers.coordinator, give_up{});
 }
 
 } // namespace mailgrad

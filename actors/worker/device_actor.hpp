@@ -1,26 +1,9 @@
 #pragma once
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/notices.hpp>
 #include <mailgrad/actors/protocol/queue_waits.hpp>
 #include <mailgrad/actors/worker/exchange.hpp>
 #include <mailgrad/actors/worker/spawn_worker.hpp>
-#include <mailgrad/actors/worker/step_gate.hpp>
-#include <mailgrad/engine/account/actor_reports.hpp>
-#include <mailgrad/engine/account/trace_track.hpp>
-#include <mailgrad/engine/model/object_pool.hpp>
 #include <mailgrad/engine/worker/local_samples.hpp>
-#include <mailgrad/files/archive.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <cstdint>
-#include <exception>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -33,8 +16,6 @@ struct marked_part {
 
 /// Parts of checkpoints that wait for the losses of steps before their marker. A worker may push a gradient
 /// before its step has ended, and what it tells of the run must not depend on that.
-///
-/// Threads one caller at a time.
 class marked_parts {
 public:
   bool empty() const noexcept { return parts_.empty(); }
@@ -69,8 +50,7 @@ struct device_actor_options {
   bool direct = false;                    ///< the first policy is hogwild
   std::vector<std::size_t> shard_begins;  ///< where each shard begins in the shared block; {0} without shards
   std::shared_ptr<local_steps> local;     ///< with local steps only; owned by the actor while it lives
-  std::shared_ptr<device_queue>
-      works_in{};                       ///< of the work that the actor itself queues; null: that of the host
+  std::shared_ptr<device_queue> works_in{}; ///< of what the actor itself queues; null: that of the host
   std::shared_ptr<event_watch> watch{}; ///< of that queue, if it is one of a GPU; null: that of the process
   /// Adds gradients up over all workers before they go to the shards; null: each goes there by itself.
   std::shared_ptr<net::all_reduce> sums{};
@@ -101,22 +81,13 @@ struct device_actor_options {
 /// it had sent counts as that of any lost worker. Any other error fails the run, since the next worker would
 /// meet it as well.
 ///
-///     waiting for a slot (if it is late) --slot_given--> joining
-///     joining --weights of all shards, a batch--> computing --delivered--> waiting --weights of all, a batch-->
-///     computing
-///                                                     |                    \--data exhausted, or it leaves-->
-///                                                     |                                              finished
-///                                                     +--loss not finite, step failed--> finished
+///     waiting for a slot (if it is late) --slot_given--> joining --weights of all shards, a batch--> computing
+///     computing --delivered--> waiting --weights of all shards, a batch--> computing
+///     waiting --data exhausted, or it leaves--> finished
+///     computing --loss not finite, step failed--> finished
 ///
-/// A checkpoint marks the place between two messages, and the worker goes on at once. Under hogwild it marks
-/// between two steps, and begins the next one when the block is copied.
-///
-/// Before it ends, it asks for the checkpoint of the end, and waits for the answer. What it then pushes, and
-/// that it leaves, lies behind its marker.
-///
-/// A switch of policy pauses the worker between two steps. The weights that it holds are then out of date,
-/// and it waits for those of the next epoch.
-class device_actor {
+/// checkpoint_messages.hpp says how it marks and ends, and run_messages.hpp how a switch of policy pauses it.
+class device_actor : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.device-actor";
 
@@ -130,55 +101,136 @@ public:
 private:
   worker_context context();
   caf::behavior waiting_for_a_slot();
-  caf::behavior training();
-  bool may_run_ahead() const;
+  caf::behavior training() {
+    if (!options_.runner_hears) return messages_of_a_run();
+    return messages_of_a_run().or_else(options_.runner_hears(self_));
+  }
+  /// Not if the worker itself reads a gradient on the host before it is pushed.
+  bool may_run_ahead() const {
+    const bool local_on_host = options_.local && !is_on_gpu(*options_.local->at());
+    const bool reads_gradients = local_on_host || options_.sums || options_.writer ||
+                                 options_.terms.clip_norm != 0 || options_.terms.sample_gap > 0;
+    return options_.runner->most_under_way() > 1 && !reads_gradients;
+  }
   caf::message_handler messages_of_a_run();
   void take(const slot_given& x);
   void join();
 
-  void go_on_from_checkpoint();
-  void keep_report(archive& a);
+  /// What local steps keep may need memory of a GPU. The coordinator knows of this worker by now, and hears
+  /// if that is lacking, and after which step.
+  void go_on_from_checkpoint() {
+    if (!options_.terms.resumed) return;
+    or_fail(report_.steps, [this] { keep_report(*options_.terms.resumed); });
+    or_fail(report_.steps, [this] { keep_beside_report(*options_.terms.resumed); });
+    options_.terms.resumed.reset();
+  }
+  /// Reads what the worker had done.
+  void keep_report(archive& a) {
+    const rank me = report_.worker;
+    a.field("report", report_);
+    if (report_.worker != me)
+      throw archive_error(fmt::format("report: is of worker {}", report_.worker.value));
+  }
   void keep_beside_report(archive& a);
   void mark(std::uint64_t checkpoint);
-  std::string name_of_part() const;
+  std::string name_of_part() const { return fmt::format("worker {}", options_.terms.worker.value); }
   void send_part(marked_part part);
-  void on_hold(const hold_for_checkpoint& x);
+  void on_hold(const hold_for_checkpoint& x) {
+    if (x.number <= marked_ || gate_.finished()) return;
+    gate_.ask_for_hold(x.number);
+    stand_still_if_asked();
+  }
   void stand_still_if_asked();
   void go_on_after(const block_copied& x);
-  void on_mark_at_end(const mark_at_end& x);
+  void on_mark_at_end(const mark_at_end& x) {
+    end_marker_ = x.number;
+    start_step_if_ready();
+  }
   bool waits_to_end();
 
   void on_weights(const shard_weights& x);
   void cut_batch(const dealt_samples& x);
-  void on_pause(const pause_worker& x);
+  /// A worker that waits to end does so before the switch, as it does in a replay, where none waits.
+  void on_pause(const pause_worker& x) {
+    if (at_end_since_ && !end_marker_) on_mark_at_end({});
+    gate_.ask_for_pause(x);
+    pause_if_asked();
+  }
   void flush_before_switch();
   void pause_if_asked();
   void start_step_if_ready();
-  void wait_for_batch();
-  void end_wait_for_batch();
+  void wait_for_batch() {
+    if (!starved_since_ && gate_.steps().empty()) starved_since_ = options_.time->now();
+  }
+  void end_wait_for_batch() {
+    if (!starved_since_) return;
+    const instant now = options_.time->now();
+    report_.feeder_wait += (now - *std::exchange(starved_since_, std::nullopt)).count();
+    if (options_.trace) options_.trace->wait(trace_kind::batch, now);
+  }
 
-  void ask_for_batch();
-  void foresee();
+  void ask_for_batch() {
+    send(options_.peers.feeder,
+         next_batch{options_.terms.worker, options_.terms.incarnation, options_.samples != nullptr});
+  }
+  /// As a rule during the step before, since batches are asked for one ahead.
+  void foresee() {
+    if (!next_batch_ || !options_.runner->copies_ahead()) return;
+    or_fail(report_.steps + 1, [this] { options_.runner->foresee(next_batch_, copy_notice()); });
+  }
   std::function<void()> copy_notice() const;
   void start_step();
   void compute(std::shared_ptr<const batch> inputs, bool repeats = false);
   void push_ahead(begun_step& step);
-  void on_step_ended();
+  void on_step_ended() {
+    if (!gate_.finished() && asks_whether_discarded()) return lines_.ask_whether_discarded();
+    end_oldest_step();
+  }
   void end_oldest_step();
-  bool asks_whether_discarded() const;
+  /// Not if the worker itself reads the gradient.
+  bool asks_whether_discarded() const {
+    const bool over_shards = exchange_ == over_shards_.get() && lines_.count() > 0;
+    return options_.runner->computes_at_end() && over_shards && exchange_->only_pushes() &&
+           !gate_.steps().empty() && !gate_.steps().oldest().repeats;
+  }
   void on_predicted(const verdict_predicted& x);
-  void on_sum(const gradients_summed& x);
+  /// The gradient of the step is pushed now, and the shards will answer.
+  void on_sum(const gradients_summed& x) {
+    or_fail(report_.steps, [&] { exchange_->take_sum(x); });
+    pause_if_asked();
+    start_step_if_ready();
+  }
   void end_of_work();
   void deliver_skipped(const begun_step& ended);
-  void go_on_after_step();
-  void end_repeat(begun_step ended);
+  void go_on_after_step() {
+    flush_before_switch();
+    pause_if_asked();
+    stand_still_if_asked();
+    start_step_if_ready();
+  }
+  void end_repeat(begun_step ended) {
+    exchange_->take_repeat(*ended.values);
+    if (options_.trace)
+      options_.trace->work({trace_kind::compare, ended.since, options_.time->now(), 0, lines_.step().value});
+  }
   void deliver(begun_step ended, float loss);
   void end_pushed(const begun_step& ended, float loss);
-  void note_step(const begun_step& begun);
-  void note_loss(const begun_step& ended, float loss);
+  /// From now on the batch of the step counts as trained.
+  void note_step(const begun_step& begun) {
+    ++report_.steps;
+    report_.samples += begun.samples;
+  }
+  void note_loss(const begun_step& ended, float loss) {
+    report_.note_loss(loss, ended.samples);
+    marked_parts_.note_loss(ended.number, loss, ended.samples);
+    notices_.count(ended.samples, loss);
+  }
   device_span note_computed(const begun_step& ended, instant now);
   float clip(const gradient& g) const;
-  void tell_progress(instant now);
+  void tell_progress(instant now) {
+    notices_.notify_if_due(now, report_);
+    timeline_.tell_if_due(now);
+  }
 
   /// Does the work of a step. If that throws, the worker has failed in this step.
   template <class Work>
@@ -193,25 +245,50 @@ private:
       else
         fail_by_device(step, e);
     } catch (const std::exception& e) {
-      if (!gate_.finished()) fail(step, e.what());
+      fail(step, e.what());
     }
   }
-  void lose_gpu(std::uint64_t step, const std::string& why);
-  void fail(std::uint64_t step, const std::string& why);
+  /// Nothing that it had on the GPU is to be trusted, and nobody takes part from here again.
+  void lose_gpu(std::uint64_t step, const std::string& why) {
+    gate_.end();
+    messaging::quit_with_words(self_, fmt::format("its GPU failed in step {}: {}", step, why));
+  }
+  void fail(std::uint64_t step, const std::string& why) {
+    if (!gate_.finished()) end_with(worker_failed{report_, step, why});
+  }
   void fail_by_device(std::uint64_t step, const device_error& e);
-  void diverge(std::uint64_t step);
-  void finish(const std::string& why_left = {});
+  /// If the gradient was pushed before, no checkpoint of behind it is of use.
+  void diverge(std::uint64_t step) {
+    static_cast<void>(marked_parts_.take(report_.steps));
+    end_with(loss_diverged{report_, step});
+  }
+  void finish(const std::string& why_left = {}) {
+    if (gate_.finished()) return;
+    end_with(worker_finished{report_, {}, why_left, kept_of_block()});
+  }
   std::shared_ptr<saved_fields> kept_of_block();
-  void give_batches_back();
-  void leave();
-  void tell_owner();
-  void on_give_up();
+  void give_batches_back() {
+    send(options_.peers.feeder,
+         deal_again{options_.terms.worker, options_.terms.incarnation, lines_.trained()});
+  }
+  /// The batch that it has in hand or asked for is for others.
+  void leave() {
+    give_batches_back();
+    tell_owner();
+    finish("its owner asked for it");
+  }
+  /// That it leaves before the run has ended.
+  void tell_owner() {
+    if (owner_) send(owner_, worker_left{options_.terms.worker, options_.terms.incarnation});
+  }
   template <class Notice>
   void end_with(Notice notice);
-  void quit_if_through();
+  /// Steps that are given up still read the weights that are held here.
+  void quit_if_through() {
+    if (reported_ && gate_.steps().empty()) self_->quit();
+  }
   void list_wait_reasons_to(const caf::actor& asker) const;
 
-  caf::event_based_actor* self_;
   device_actor_options options_;
   worker_report report_;
   bool runs_ahead_;

@@ -1,44 +1,10 @@
-#include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/actors/worker/exchange.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <bit>
-#include <utility>
 
 namespace mailgrad {
 
-using messaging::send;
-
-shard_lines::shard_lines(const worker_context& of, std::vector<caf::actor> shards)
-    : of_(of), shards_(std::move(shards)), held_(shards_.size()), missing_(shards_.size()),
-      waiting_since_(of.time.now()) {}
-
-void shard_lines::join() {
-  const caf::actor me = caf::actor_cast<caf::actor>(of_.self);
-  for (const caf::actor& shard : shards_) send(of_.self, shard, join_shard{of_.worker, of_.incarnation, me});
-  waiting_since_ = of_.time.now();
-}
-
-void shard_lines::leave() {
-  for (const caf::actor& shard : shards_) send(of_.self, shard, worker_left{of_.worker, of_.incarnation});
-}
-
-void shard_lines::note(const shard_weights& x, instant taken, instant read) {
-  held_[x.header.shard.value] = {x.header.version, x.payload.values, read};
-  trace(x, taken);
-  if (x.header.stay) note_waits(*x.header.stay, taken);
-  --missing_;
-}
-
-/// What lies under a step that the worker computes is no wait.
-void shard_lines::note_waits(const stay_at_shard& stay, instant taken) {
-  if (is_computing()) return;
-  const instant most = idle_since_ ? taken - *idle_since_ : instant::max();
-  at_barrier_ = std::max(at_barrier_, std::min(most, instant{stay.until_barrier}));
-  at_bound_ = std::max(at_bound_, std::min(most, instant{stay.under_bound}));
-}
+using messaging::send_anonymously;
 
 /// Records what happened between the push and this answer. How the time on the wire is shared between both
 /// ways cannot be known, so all of it stands behind the stay at the shard.
@@ -81,31 +47,23 @@ void shard_lines::push(std::shared_ptr<const gradient> values, float scale, inst
     if (!with_weights) held.values.reset();
   const gradient_id id{of_.run, of_.worker, of_.incarnation, step_};
   for (std::size_t i = 0; i < shards_.size(); ++i)
-    send(of_.self, shards_[i],
-         push_gradient{{id,
-                        held_[i].version,
-                        epoch_,
-                        std::bit_cast<std::uint32_t>(scale),
-                        {held_[i].read, spent},
-                        trained() - held_back.batches,
-                        of_.report.samples - before_.samples - held_back.samples,
-                        sum},
-                       {values, std::move(held_[i].values), waiting_since_}});
+    send(shards_[i], push_gradient{{id,
+                                    held_[i].version,
+                                    epoch_,
+                                    std::bit_cast<std::uint32_t>(scale),
+                                    {held_[i].read, spent},
+                                    trained() - held_back.batches,
+                                    of_.report.samples - before_.samples - held_back.samples,
+                                    sum},
+                                   {values, std::move(held_[i].values), waiting_since_}});
 }
 
 void shard_lines::ask_whether_discarded() {
   predicted_missing_ = shards_.size();
   all_discard_ = true;
   for (std::size_t i = 0; i < shards_.size(); ++i)
-    send(of_.self, shards_[i],
+    send(shards_[i],
          predict_verdict{of_.worker, of_.incarnation, {step_.value + 1}, held_[i].version, epoch_});
-}
-
-std::optional<bool> shard_lines::take_predicted(const verdict_predicted& x) {
-  if (predicted_missing_ == 0 || x.step.value != step_.value + 1) return std::nullopt;
-  all_discard_ = all_discard_ && x.discarded;
-  if (--predicted_missing_ > 0) return std::nullopt;
-  return all_discard_;
 }
 
 void shard_lines::begin_epoch(policy_epoch epoch) {
@@ -128,11 +86,6 @@ void shard_lines::end_waits() {
   of_.report.bound_wait += std::exchange(at_bound_, instant{0}).count();
 }
 
-void shard_lines::mark(std::uint64_t checkpoint, const caf::actor& collector) {
-  for (const caf::actor& shard : shards_)
-    send(of_.self, shard, checkpoint_marker{checkpoint, of_.worker, of_.incarnation, step_, collector});
-}
-
 void shard_lines::keep(archive& a) {
   a.version(1);
   a.field("step", step_);
@@ -143,42 +96,30 @@ void shard_lines::keep(archive& a) {
   if (a.reads()) had_answered_ = std::move(answered);
 }
 
-bool shard_lines::awaits_again() const {
-  for (std::uint32_t s = 0; s < held_.size(); ++s)
-    if (had_answered(s) && !held_[s].values) return true;
-  return false;
+namespace {
+
+/// Makes an update by a worker's own rule. An exception gets the name of the rule.
+template <class Update>
+void update_by_rule(std::string_view rule, const Update& update) {
+  try {
+    update();
+  } catch (const std::exception& e) {
+    throw std::runtime_error("rule '" + std::string(rule) + "': " + e.what());
+  }
 }
 
-std::string shard_lines::waits_for() const {
-  return fmt::format("the weights of {} of {} shards after step {}", missing_, shards_.size(), step_.value);
+sum_tag tag_of(const net::all_reduce::givers& who) {
+  const auto first = std::ranges::find(who, true);
+  return {{static_cast<std::uint32_t>(first - who.begin())},
+          static_cast<std::uint32_t>(std::ranges::count(who, true))};
 }
 
-shard_exchange::shard_exchange(const worker_context& of, shard_lines& lines, std::uint64_t sample_gap)
-    : of_(of), lines_(lines), sample_gap_(sample_gap), comparison_(lines.count()) {}
+} // namespace
 
-void shard_exchange::receive(const shard_weights& x) {
+void exchange::receive(const shard_weights& x) {
   const instant taken = of_.time.now();
   of_.runner.use_weights(x.header.shard.value, x.payload.values);
   lines_.note(x, taken, of_.time.now() - taken);
-  receive_late(x);
-}
-
-void shard_exchange::receive_late(const shard_weights& x) {
-  if (x.payload.met) comparison_.take(x.header.shard, x.header.met, x.payload.met);
-}
-
-void shard_exchange::deliver(computed_gradient g) {
-  const step_number next{lines_.step().value + 1};
-  const bool sampled = sample_gap_ > 0 && next.value % sample_gap_ == 0 && g.values;
-  if (sampled) comparison_.begin(next, g.values);
-  lines_.push(std::move(g.values), g.scale, g.at, g.spent, sampled);
-}
-
-std::shared_ptr<const batch> shard_exchange::bind_repeat() {
-  if (!comparison_.ready()) return nullptr;
-  for (std::uint32_t s = 0; s < lines_.count(); ++s) of_.runner.use_weights(s, comparison_.weights({s}));
-  of_.runner.compare_with(comparison_.stale());
-  return comparison_.stale()->source;
 }
 
 void shard_exchange::take_repeat(const gradient& fresh) {
@@ -189,23 +130,6 @@ void shard_exchange::take_repeat(const gradient& fresh) {
   comparison_.forget();
   for (std::uint32_t s = 0; s < lines_.count(); ++s) of_.runner.use_weights(s, lines_.weights(s));
 }
-
-local_exchange::local_exchange(const worker_context& of, shard_lines& lines,
-                               std::shared_ptr<local_steps> local)
-    : of_(of), lines_(lines), local_(std::move(local)) {}
-
-void local_exchange::receive(const shard_weights& x) {
-  const instant taken = of_.time.now();
-  if (!lines_.had_answered(x.header.shard.value)) // else these weights have been received before
-    local_->receive(x.header.shard.value, x.payload.values, x.payload.met);
-  lines_.note(x, taken, of_.time.now() - taken);
-}
-
-void local_exchange::go_on() {
-  update_by_rule(local_->rule(), [this] { local_->go_on(); });
-}
-
-void local_exchange::bind() { of_.runner.use_weights(0, local_->weights()); }
 
 void local_exchange::deliver(computed_gradient g) {
   spent_ += g.spent.value_or(instant{0});
@@ -219,33 +143,8 @@ void local_exchange::deliver(computed_gradient g) {
   if (local_->exchange_due()) flush();
 }
 
-bool local_exchange::flush() {
-  if (local_->taken() == 0) return false;
-  lines_.push(local_->difference(), 1, of_.time.now(), std::exchange(spent_, instant{0}), false,
-              local_->holds() ? trained_work{1, last_samples_} : trained_work{});
-  return true;
-}
-
-using messaging::send_anonymously;
-
-namespace {
-
-sum_tag tag_of(const net::all_reduce::givers& who) {
-  const auto first = std::ranges::find(who, true);
-  return {{static_cast<std::uint32_t>(first - who.begin())},
-          static_cast<std::uint32_t>(std::ranges::count(who, true))};
-}
-
-} // namespace
-
-summed_exchange::summed_exchange(const worker_context& of, shard_lines& lines,
-                                 std::shared_ptr<net::all_reduce> sums)
-    : of_(of), lines_(lines), sums_(std::move(sums)) {}
-
-void summed_exchange::receive(const shard_weights& x) {
-  const instant taken = of_.time.now();
-  of_.runner.use_weights(x.header.shard.value, x.payload.values);
-  lines_.note(x, taken, of_.time.now() - taken);
+void local_exchange::go_on() {
+  update_by_rule(local_->rule(), [this] { local_->go_on(); });
 }
 
 void summed_exchange::deliver(computed_gradient g) {
@@ -273,10 +172,8 @@ void summed_exchange::take_sum(const gradients_summed& x) {
 block_exchange::block_exchange(const worker_context& of, shard_lines& lines,
                                std::shared_ptr<hogwild_writer> writer, std::vector<std::size_t> shard_begins,
                                caf::actor tracker, notice_pace pace)
-    : of_(of), lines_(lines), writer_(std::move(writer)), shard_begins_(std::move(shard_begins)),
+    : exchange(of, lines), writer_(std::move(writer)), shard_begins_(std::move(shard_begins)),
       notices_(of.self, std::move(tracker), of.time, pace) {}
-
-void block_exchange::receive(const shard_weights& x) { lines_.note(x, of_.time.now(), instant{0}); }
 
 void block_exchange::bind() {
   const instant since = of_.time.now();
@@ -304,11 +201,6 @@ void block_exchange::deliver(computed_gradient g) {
   ++report.applied;
   report.gaps.count(gap);
   notices_.count(gap, applied);
-}
-
-bool block_exchange::flush() {
-  notices_.flush();
-  return false;
 }
 
 } // namespace mailgrad

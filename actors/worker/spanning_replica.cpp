@@ -1,15 +1,9 @@
 #include <mailgrad/actors/worker/spanning_replica.hpp>
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/data/batch.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
 
-#include <algorithm>
-#include <stdexcept>
-#include <utility>
-
 namespace mailgrad {
+
 using messaging::on, messaging::send, messaging::watch;
 
 namespace {
@@ -62,16 +56,6 @@ std::shared_ptr<gradient> spanning_replica::make_gradient() const {
   return made;
 }
 
-void spanning_replica::use_weights(std::uint32_t shard, const snapshot& values) {
-  if (!values || values.owner()->is_on_host()) return step_runner::use_weights(shard, values);
-  weights_[shard] = {nullptr, nullptr, values};
-}
-
-void spanning_replica::use_host_weights(std::uint32_t shard, const float* values,
-                                        std::shared_ptr<const void> owner) {
-  weights_[shard] = {values, std::move(owner)};
-}
-
 step_state spanning_replica::begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) {
   require_step(inputs.get(), out.get());
   auto work = std::make_shared<step_work>();
@@ -114,20 +98,6 @@ void spanning_replica::split(const std::shared_ptr<const batch>& inputs, step_wo
   }
 }
 
-void spanning_replica::take(const step_computed& x) {
-  options_.traces[x.stage] = x.trace;
-  busy_[x.stage] += x.busy;
-  sums_[x.stage] = x.sum;
-  if (--missing_ == 0) ended_();
-}
-
-/// Neither the step under way nor another can be computed.
-void spanning_replica::break_off(std::size_t stage, const std::string& why) {
-  if (!broken_.empty()) return;
-  broken_ = "its stage on " + to_string(options_.devices[stage]) + " " + why;
-  ended_();
-}
-
 /// Adds the sums in the order of the stages, so that the same step has the same bits.
 float spanning_replica::end_step() {
   if (by_device_ == world_errc::out_of_memory) throw out_of_memory(broken_);
@@ -159,25 +129,6 @@ void spanning_replica::take_rows(std::vector<stage_rows> rows, gradient& out) {
   const std::shared_ptr<row_memory> memory = rows_.take();
   out.sparse = joined(std::move(rows), *memory);
   out.held.push_back(memory);
-}
-
-std::string spanning_replica::waits_for() const {
-  std::string devices;
-  for (std::size_t p = 0; p < sums_.size(); ++p)
-    if (!sums_[p]) devices.append(devices.empty() ? "" : ", ").append(to_string(options_.devices[p]));
-  return "its stages on " + devices;
-}
-
-step_state spanning_replica::give_up() {
-  for (const caf::actor& stage : options_.stages) send(self_, stage, mailgrad::give_up{});
-  return step_state::finished;
-}
-
-std::vector<stage_report> spanning_replica::stage_reports() {
-  std::vector<stage_report> reports;
-  for (std::size_t p = 0; p < options_.devices.size(); ++p)
-    reports.push_back({to_string(options_.devices[p]), busy_[p], std::move(options_.traces[p])});
-  return reports;
 }
 
 } // namespace mailgrad

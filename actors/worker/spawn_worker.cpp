@@ -5,13 +5,8 @@
 #include <mailgrad/actors/worker/stage_actor.hpp>
 #include <mailgrad/engine/worker/replica.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <string>
-#include <utility>
-
 namespace mailgrad {
+
 using messaging::spawn;
 
 namespace {

@@ -1,22 +1,10 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/data/dataset.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/engine/plan/terms.hpp>
 #include <mailgrad/engine/shard/gpu_block.hpp>
-#include <mailgrad/engine/worker/event_watch.hpp>
 #include <mailgrad/engine/worker/gpu_replica.hpp>
-#include <mailgrad/engine/worker/step_runner.hpp>
 #include <mailgrad/net/all_reduce.hpp>
-#include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/hogwild_store.hpp>
-
-#include <functional>
-#include <memory>
-#include <optional>
-#include <vector>
 
 namespace mailgrad {
 
@@ -42,13 +30,12 @@ struct worker_surroundings {
   model_function model;
   worker_peers peers;
   std::shared_ptr<const time_source> time;
-  instant created{0};                   ///< where its timeline begins
-  bool tells_timeline = false;          ///< to the coordinator, which is in another process
-  notice_pace pace{};                   ///< how often it tells the tracker of its steps
-  std::optional<shared_block> shared{}; ///< none if hogwild is not among the policies of the run
-  block_source blocks{};                ///< where its gradients lie; null: in its process
-  std::shared_ptr<const dataset>
-      samples{}; ///< those of the run, if it has them; null: the feeder sends batches
+  instant created{0};                       ///< where its timeline begins
+  bool tells_timeline = false;              ///< to the coordinator, which is in another process
+  notice_pace pace{};                       ///< how often it tells the tracker of its steps
+  std::optional<shared_block> shared{};     ///< none if hogwild is not among the policies of the run
+  block_source blocks{};                    ///< where its gradients lie; null: in its process
+  std::shared_ptr<const dataset> samples{}; ///< those of the run; null: the feeder sends batches
   /// Adds its gradients up with those of all other workers; null: they do not.
   std::shared_ptr<net::all_reduce> sums{};
   std::vector<weight_place> weights{}; ///< by shard, if it computes on a GPU; empty: all on the host

@@ -1,17 +1,8 @@
 #include <mailgrad/actors/worker/stage_actor.hpp>
 
-#include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <utility>
-
 namespace mailgrad {
-using messaging::on, messaging::send, messaging::sender_of;
 
 namespace {
 
@@ -37,47 +28,34 @@ stage_actor::sized_program::sized_program(const stage_actor_options& o, std::siz
 }
 
 stage_actor::stage_actor(caf::event_based_actor* self, stage_actor_options options)
-    : self_(self), options_(std::move(options)), weights_(*options_.layout), on_host_(options_.blocks),
+    : actor_part(self), options_(std::move(options)), weights_(*options_.layout), on_host_(options_.blocks),
       queued_(self,
               options_.gpu ? std::shared_ptr<device_queue>(options_.gpu->at())
                            : std::make_shared<host_queue>(),
               options_.watch),
       rows_([] { return std::make_shared<row_memory>(); }) {}
 
-/// What the kernels read goes with the members.
-stage_actor::~stage_actor() {
-  if (options_.gpu) options_.gpu->finish();
-}
-
 caf::behavior stage_actor::make_behavior() {
   return {
-      on(self_, [this](const compute_step& x) { start(x); }),
-      on(self_, [this](const values_computed& x) { take(x); }),
-      on(self_,
-         [this](const values_used& x) {
-           if (!schedule_ || x.step != work_->step) return;
-           schedule_->credit(x.segment, x.reader);
-           if (!continuing_) compute_next();
-         }),
-      on(self_,
-         [this](const go_on&) {
-           continuing_ = false;
-           compute_next();
-         }),
-      on(self_, [this](const weights_copied&) { queued_.serve(); }),
-      on(self_, [this](const give_up&) { quit_when_idle(); }),
+      on([this](const compute_step& x) { start(x); }),
+      on([this](const values_computed& x) { take(x); }),
+      on([this](const values_used& x) {
+        if (!schedule_ || x.step != work_->step) return;
+        schedule_->credit(x.segment, x.reader);
+        if (!continuing_) compute_next();
+      }),
+      on([this](const go_on&) {
+        continuing_ = false;
+        compute_next();
+      }),
+      on([this](const weights_copied&) { queued_.serve(); }),
+      on([this](const give_up&) { quit_when_idle(); }),
   };
-}
-
-/// No actor waits for a GPU, so one whose queue is at work ends later.
-void stage_actor::quit_when_idle() {
-  schedule_.reset();
-  queued_.when_done([this](const std::exception_ptr&) { self_->quit(); });
 }
 
 /// Computes by a later message, because the present message holds the weights while it is being handled.
 void stage_actor::start(const compute_step& x) {
-  worker_ = sender_of(self_);
+  worker_ = sender();
   work_ = x.work;
   trace_ = x.trace;
   busy_ = instant{0};
@@ -115,21 +93,6 @@ void stage_actor::start(const compute_step& x) {
   continue_later();
 }
 
-/// Each stage writes its own addend into the memory that came with the gradient.
-void stage_actor::own_addend(const stage_program& code) {
-  dense_addend& mine = work_->into->addends[options_.place];
-  mine.covered = code.added();
-  const bool any = !mine.covered || !mine.covered->empty();
-  if (any && mine.values.bytes() == 0) mine.values = block(work_->into->dense.bytes());
-}
-
-void stage_actor::begin_on_gpu() {
-  std::size_t runs = 0;
-  for (const sized_program* p : by_micro_batch_) runs += p->code.parts().size();
-  turns_.clear();
-  options_.gpu->begin(work_->weights, work_->racing, by_micro_batch_.front()->code, runs, sum_);
-}
-
 void stage_actor::take(const values_computed& x) {
   if (!work_ || x.step != work_->step) {
     early_.push_back(x); // the worker sends to one stage after the other
@@ -156,11 +119,6 @@ void stage_actor::compute_next() {
     return fail(e);
   }
   continue_later();
-}
-
-void stage_actor::continue_later() {
-  if (std::exchange(continuing_, true)) return;
-  send(self_, caf::actor_cast<caf::actor>(self_), go_on{});
 }
 
 void stage_actor::run(const stage_schedule::turn& t) {
@@ -204,12 +162,6 @@ void stage_actor::run_on_gpu(const stage_schedule::turn& t, std::span<const valu
   const auto& readers = code.parts()[t.part].readers;
   options_.gpu->hand_on(made, !std::ranges::all_of(readers, [&](device d) { return is_beside(d); }));
   turns_.push_back(t);
-}
-
-/// Whether kernels of that device reach the memory of this one.
-bool stage_actor::is_beside(device reader) const {
-  const device own = options_.devices[options_.place];
-  return own.kind == reader.kind && (own.kind == device_kind::cpu || own.index == reader.index);
 }
 
 /// Calls `then` when the queue has done what is queued, unless the step has failed meanwhile.
@@ -260,7 +212,7 @@ void stage_actor::pass_on(const stage_schedule::turn& t, const std::shared_ptr<v
     schedule_->arrive(t.micro_batch, part.number);
   }
   const auto tell = [this, values = values_computed{work_->step, t.micro_batch, part.number, made}](
-                        device reader) { send(self_, work_->stages[place_of(reader)], values); };
+                        device reader) { send(work_->stages[place_of(reader)], values); };
   for (const device reader : part.readers)
     if (!options_.gpu || is_beside(reader))
       tell(reader);
@@ -277,7 +229,7 @@ void stage_actor::let_go(const stage_schedule::turn& t) {
     arrivals_.erase(found);
     const std::size_t maker = place_of(code.maker_of(segment));
     if (maker != options_.place)
-      send(self_, work_->stages[maker], values_used{work_->step, segment, options_.place});
+      send(work_->stages[maker], values_used{work_->step, segment, options_.place});
   }
 }
 
@@ -288,7 +240,7 @@ void stage_actor::finish() {
   schedule_.reset();
   arrivals_.clear();
   work_.reset();
-  send(self_, worker_, std::move(answer));
+  send(worker_, std::move(answer));
 }
 
 void stage_actor::fail(const std::exception& e) {
@@ -297,15 +249,7 @@ void stage_actor::fail(const std::exception& e) {
   arrivals_.clear();
   work_.reset();
   sum_ = {};
-  send(self_, worker_, stage_failed{options_.place, e.what(), std::move(trace_), failure_of_device(e)});
-}
-
-/// Memory that GPUs reach may be lacking for a core as well, but a core is not lost with what it computes.
-std::optional<world_errc> stage_actor::failure_of_device(const std::exception& e) const {
-  const auto* by = dynamic_cast<const device_error*>(&e);
-  if (by && by->code() == world_errc::out_of_memory) return world_errc::out_of_memory;
-  if (by && by->code() == world_errc::device_failure && options_.gpu) return world_errc::device_failure;
-  return std::nullopt;
+  send(worker_, stage_failed{options_.place, e.what(), std::move(trace_), failure_of_device(e)});
 }
 
 stage_actor::sized_program& stage_actor::program_for(std::size_t samples) {
@@ -314,10 +258,6 @@ stage_actor::sized_program& stage_actor::program_for(std::size_t samples) {
     known = naming_memory([&] { return fmt::format("the values of a stage for {} samples", samples); },
                           [&] { return std::make_unique<sized_program>(options_, samples, at()); });
   return *known;
-}
-
-std::size_t stage_actor::place_of(device d) const {
-  return static_cast<std::size_t>(std::ranges::find(options_.devices, d) - options_.devices.begin());
 }
 
 } // namespace mailgrad

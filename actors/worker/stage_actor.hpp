@@ -1,20 +1,9 @@
 #pragma once
 
+#include <mailgrad/actors/protocol/messages.hpp>
 #include <mailgrad/actors/protocol/queue_waits.hpp>
-#include <mailgrad/actors/protocol/stage_messages.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/account/trace_track.hpp>
 #include <mailgrad/engine/model/object_pool.hpp>
-#include <mailgrad/engine/worker/event_watch.hpp>
 #include <mailgrad/engine/worker/gpu_stage.hpp>
-#include <mailgrad/engine/worker/stage_program.hpp>
-
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <span>
-#include <vector>
 
 namespace mailgrad {
 
@@ -45,13 +34,16 @@ struct stage_actor_options {
 ///
 /// On a stream of a GPU the parts are queued. A stage on the same GPU gets values at once, with an event that
 /// its queue waits for, and any other when they have come to the host.
-class stage_actor {
+class stage_actor : messaging::actor_part {
 public:
   static constexpr const char* name = "mailgrad.stage-actor";
 
   stage_actor(caf::event_based_actor* self, stage_actor_options options);
   /// Waits for the work on its queue.
-  ~stage_actor();
+  /// What the kernels read goes with the members.
+  ~stage_actor() {
+    if (options_.gpu) options_.gpu->finish();
+  }
   caf::behavior make_behavior();
 
 private:
@@ -69,29 +61,57 @@ private:
   };
   using arrival_key = std::pair<std::size_t, std::size_t>; // micro-batch, segment
 
-  void quit_when_idle();
+  /// No actor waits for a GPU, so one whose queue is at work ends later.
+  void quit_when_idle() {
+    schedule_.reset();
+    queued_.when_done([this](const std::exception_ptr&) { self_->quit(); });
+  }
   void start(const compute_step& x);
-  void own_addend(const stage_program& code);
+  /// Each stage writes its own addend into the memory that came with the gradient.
+  void own_addend(const stage_program& code) {
+    dense_addend& mine = work_->into->addends[options_.place];
+    mine.covered = code.added();
+    const bool any = !mine.covered || !mine.covered->empty();
+    if (any && mine.values.bytes() == 0) mine.values = block(work_->into->dense.bytes());
+  }
   void take(const values_computed& x);
   void compute_next();
   void run(const stage_schedule::turn& t);
   void pass_on(const stage_schedule::turn& t, const std::shared_ptr<value_set>& made);
   void let_go(const stage_schedule::turn& t);
   device_queue& at() { return options_.gpu ? static_cast<device_queue&>(*options_.gpu->at()) : on_host_; }
-  bool is_beside(device reader) const;
-  void begin_on_gpu();
+  /// Whether kernels of that device reach the memory of this one.
+  bool is_beside(device reader) const {
+    const device own = options_.devices[options_.place];
+    return own.kind == reader.kind && (own.kind == device_kind::cpu || own.index == reader.index);
+  }
+  void begin_on_gpu() {
+    std::size_t runs = 0;
+    for (const sized_program* p : by_micro_batch_) runs += p->code.parts().size();
+    turns_.clear();
+    options_.gpu->begin(work_->weights, work_->racing, by_micro_batch_.front()->code, runs, sum_);
+  }
   void run_on_gpu(const stage_schedule::turn& t, std::span<const value_set* const> read, value_set& made);
   void end_on_gpu();
   void note_spans(const std::vector<gpu_stage::run_span>& spans);
   void when_queued_is_done(std::function<void()> then);
   void finish();
   void fail(const std::exception& e);
-  std::optional<world_errc> failure_of_device(const std::exception& e) const;
+  /// Memory that GPUs reach may be lacking for a core as well, but a core is not lost with what it computes.
+  std::optional<world_errc> failure_of_device(const std::exception& e) const {
+    const auto* by = dynamic_cast<const device_error*>(&e);
+    if (by && by->code() == world_errc::out_of_memory) return world_errc::out_of_memory;
+    if (by && by->code() == world_errc::device_failure && options_.gpu) return world_errc::device_failure;
+    return std::nullopt;
+  }
   sized_program& program_for(std::size_t samples);
-  std::size_t place_of(device d) const;
-  void continue_later();
+  std::size_t place_of(device d) const {
+    return static_cast<std::size_t>(std::ranges::find(options_.devices, d) - options_.devices.begin());
+  }
+  void continue_later() {
+    if (!std::exchange(continuing_, true)) send(myself(), go_on{});
+  }
 
-  caf::event_based_actor* self_;
   stage_actor_options options_;
   weight_addresses weights_;
   host_queue on_host_;

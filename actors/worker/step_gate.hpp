@@ -1,16 +1,6 @@
 #pragma once
 
 #include <mailgrad/actors/protocol/messages.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/model/gradient.hpp>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -25,8 +15,6 @@ struct begun_step {
 };
 
 /// The steps of a worker that have begun and not ended. They end in the order in which they were begun.
-///
-/// Threads one caller at a time.
 class steps_under_way {
 public:
   /// At most `most` at once.
@@ -58,7 +46,6 @@ private:
 /// A worker pauses and stands still between two steps. A step whose gradient was pushed when it began is over
 /// in this sense, though its device may still compute it: for the shards the gradient has its place in the
 /// order. The worker ends only when its last step has ended, since it tells the loss of each.
-/// Threads  those of the device actor that owns it.
 class step_gate {
 public:
   explicit step_gate(std::size_t most_under_way) : steps_(most_under_way) {}

@@ -1,6 +1,6 @@
-#include <mailgrad/actors/remote/member_handlers.hpp>
 #include <mailgrad/actors/remote/parameter_host.hpp>
 #include <mailgrad/actors/remote/worker_host.hpp>
+#include <mailgrad/actors/remote/worker_server.hpp>
 #include <mailgrad/engine/plan/terms.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
 #include <mailgrad/tests/actors/only.hpp>
@@ -51,8 +51,8 @@ protected:
   void start_worker(std::vector<device> devices) {
     worker_host_options o;
     o.by = way_;
-    o.devices = std::move(devices);
-    o.time = time_;
+    o.joins.devices = std::move(devices);
+    o.joins.time = time_;
     o.on_begin = [this](const caf::actor& worker, const worker_peers&) { worker_ = worker; };
     host_ = start<worker_host>(std::move(o));
     tell(host_, terms_given{write_terms(plan(), terms_of(plan(), rank{0}))});
@@ -60,8 +60,7 @@ protected:
   void start_shard(const std::function<void(shard_terms&)>& change, const run_plan& of = plan()) {
     shard_terms terms = terms_of(of, shard_index{0}, {});
     change(terms);
-    host_ = start<shard_host>(shard_host_options{way_, nullptr, "127.0.0.1:0", [] { return net::timing{}; },
-                                                 time_, [](const auto&, const auto&) {}});
+    host_ = start<shard_host>(shard_host_options{way_, {.time = time_}, [] { return net::timing{}; }});
     tell(host_, terms_given{write_terms({terms})});
   }
   std::string words_of_the_end() const {

@@ -1,4 +1,4 @@
-#include <mailgrad/actors/run/feeder_cut.hpp>
+#include <mailgrad/actors/run/feeder.hpp>
 #include <mailgrad/tests/actors/run/coordinator_fixture.hpp>
 
 #include <gmock/gmock.h>

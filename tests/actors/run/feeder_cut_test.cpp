@@ -1,4 +1,4 @@
-#include <mailgrad/actors/run/feeder_cut.hpp>
+#include <mailgrad/actors/run/feeder.hpp>
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include <mailgrad/actors/shard/host_readers.hpp>
+#include <mailgrad/actors/shard/parameter_actor.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>

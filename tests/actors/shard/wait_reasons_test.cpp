@@ -1,4 +1,4 @@
-#include <mailgrad/actors/shard/wait_reasons.hpp>
+#include <mailgrad/actors/shard/parameter_actor.hpp>
 #include <mailgrad/tests/actors/shard/parameter_actor_fixture.hpp>
 #include <mailgrad/tests/tensor/late_queue.hpp>
 

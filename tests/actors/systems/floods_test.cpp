@@ -281,9 +281,9 @@ public:
   }
 
   void look() override {
-    if (begun_ || !elsewhere_->all_have_joined()) return;
+    if (begun_ || !elsewhere_->wait_for({})) return;
     if (hosts_ > 0 && shards_.empty()) shards_ = elsewhere_->place_shards({});
-    if (!elsewhere_->all_have_shards()) return;
+    if (!elsewhere_->wait_for_shards({})) return;
     begun_ = true;
     const std::vector<caf::actor> shards = hosts_ > 0 ? shards_ : std::vector{shard_};
     elsewhere_->begin({{shards, feeder_, tracker_, coordinator_}, {}, {}}, time_);

@@ -131,15 +131,9 @@ void worker_process::begin(net::hello says, bool tries_once) {
   says.says[std::string(feature::device_names)] = "cpu:0";
   says.says[std::string(feature::computer)] = "processor";
   was_in_ = false;
-  remote::member_incarnation::options o;
-  o.network = network_;
-  o.address = setup_.server;
-  o.says = std::move(says);
-  o.tries_once = tries_once;
-  o.devices = {{device_kind::cpu, 0}};
-  o.time = time_;
-  o.on_change = [] {};
-  incarnation_ = std::make_unique<remote::member_incarnation>(actors_->actors(), std::move(o));
+  incarnation_ = std::make_unique<remote::member_incarnation>(
+      actors_->actors(), setup_.server, std::move(says), tries_once,
+      remote::join_options{.network = network_, .time = time_}, [] {});
   incarnation_->begin();
 }
 
@@ -181,9 +175,9 @@ void worker_process::look() {
 host_process::host_process(std::string name, const std::shared_ptr<wires>& all, const std::string& server,
                            const std::string& listen)
     : process(std::move(name), all), client_(network_, net::hello{.part = net::role::shard}, {}) {
-  remote::shard_host_options with{client_.way(), network_,
-                                  listen,        [this] { return client_.terms()->times; },
-                                  time_,         [](const auto&, const auto&) {}};
+  remote::shard_host_options with{client_.way(),
+                                  {.listen = listen, .network = network_, .time = time_},
+                                  [this] { return client_.terms()->times; }};
   with.timer = std::make_shared<wire_timer>(wires_);
   host_ = spawn<remote::shard_host>(actors_->actors(), std::move(with));
   client_.way()->add({remote::duty::host}, host_);
@@ -251,14 +245,14 @@ void server_process::look() {
   if (is_ == state::trains && outcome_) return report_end();
   if (is_ != state::places) return;
   try {
-    if (elsewhere_->all_have_shards()) begin_run();
+    if (elsewhere_->wait_for_shards({})) begin_run();
   } catch (const std::exception& e) {
     give_up(e.what());
   }
 }
 
 void server_process::gather() {
-  if (!elsewhere_->all_have_joined()) return;
+  if (!elsewhere_->wait_for({})) return;
   try {
     take_computers(plan_, elsewhere_->computers());
     if (recorder_ && !plan_.recorded_before)
