@@ -198,6 +198,12 @@ bool experiment_result::holds() const noexcept {
   return !claims.empty() && std::ranges::all_of(claims, &claim::holds);
 }
 
+void experiment_result::expect(std::string name, std::string unit, std::string from, double expected,
+                               const seeds_mean& found, double tolerance, relation how) {
+  claims.push_back({std::move(name), std::move(unit), std::move(from), expected, found.mean, found.spread,
+                    tolerance, how});
+}
+
 std::span<const experiment> experiments() noexcept { return all; }
 
 std::string points_csv(std::string_view experiment, const experiment_result& r) {

@@ -12,10 +12,38 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 namespace mailgrad::lab {
+
+/// How much a value differs from seed to seed, or from one group of runs to another.
+struct seeds_spread {
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+  /// The standard deviation; unknown of one seed, of a ratio of means, and where chance has no part.
+  double deviation = unknown;
+  std::uint64_t seeds = 1; ///< or groups of runs
+  /// The standard deviation of the mean over so many of them.
+  double error_of_mean() const noexcept { return deviation / std::sqrt(static_cast<double>(seeds)); }
+};
+
+/// The mean of values over seeds, and how they differ; or one value that chance has no part in.
+struct seeds_mean {
+  double mean;
+  seeds_spread spread;
+
+  seeds_mean(double value = 0, seeds_spread of = {}) : mean(value), spread(of) {}
+  /// In another unit.
+  friend seeds_mean operator/(const seeds_mean& m, double by) {
+    return {m.mean / by, {m.spread.deviation / by, m.spread.seeds}};
+  }
+
+  /// So far off, or farther, is the mean of normal values by chance in one of 10,000 cases, however few they
+  /// are: Student's quantile times the standard error. With 600 values it is 3.9 standard errors, with 40 it
+  /// is 4.3, and with two it is thousands. It is as wide as the values differ, so where theory knows how far
+  /// these differ, it is better to take that (chance_of_mean).
+  double by_chance() const;
+};
 
 /// In a line, one whose y is no number is where the line breaks off.
 struct figure_point {
@@ -38,6 +66,15 @@ struct figure_series {
   std::string name;
   series_look look = series_look::points;
   std::vector<figure_point> points{};
+
+  template <class Number>
+  void add(Number x, double y, double spread = 0) {
+    points.push_back({static_cast<double>(x), y, spread});
+  }
+  template <class Number>
+  void add(Number x, const seeds_mean& y) {
+    add(x, y.mean, y.spread.deviation);
+  }
 };
 
 enum class axis_scale : std::uint8_t {
@@ -74,24 +111,6 @@ enum class relation : std::uint8_t {
   equals,   ///< within the tolerance
   at_most,  ///< no larger, but for the tolerance
   at_least, ///< no smaller, but for the tolerance
-};
-
-/// How much a value differs from seed to seed, or from one group of runs to another.
-struct seeds_spread {
-  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-
-  /// The standard deviation; unknown of one seed, of a ratio of means, and where chance has no part.
-  double deviation = unknown;
-  std::uint64_t seeds = 1; ///< or groups of runs
-
-  /// That of the same values in another unit.
-  template <class Number>
-  requires std::is_arithmetic_v<Number>
-  friend constexpr seeds_spread operator/(seeds_spread s, Number by) noexcept {
-    return {s.deviation / by, s.seeds};
-  }
-  /// The standard deviation of the mean over so many of them.
-  double error_of_mean() const noexcept { return deviation / std::sqrt(static_cast<double>(seeds)); }
 };
 
 /// A value that is known exactly or was published, and what the actors that train made of it.
@@ -141,6 +160,9 @@ struct experiment_result {
   std::vector<figure> figures;
 
   bool holds() const noexcept;
+  /// Adds a claim.
+  void expect(std::string name, std::string unit, std::string from, double expected, const seeds_mean& found,
+              double tolerance = 0, relation how = relation::equals);
 };
 
 /// An experiment: a claim about staleness, and runs of the actors that train which show whether it holds.

@@ -72,7 +72,6 @@ struct rule {
 };
 
 constexpr const char* feedback = "delay-feedback";
-
 constexpr std::string_view adamw = "adamw", muon = "muon";
 
 /// Those with a claim come first, so that one that is stopped has some.
@@ -123,14 +122,6 @@ losses_of_rule outcome_of(const rule& r, const std::shared_ptr<const data_split>
           mean_over_seeds(lost_still)};
 }
 
-void claim_of_adamw(const losses_of_rule& o, const experiment_options& options, experiment_result& result) {
-  result.claims.push_back({"loss that a delay of 1 costs adamw", "", "the paper, of larger models", 0.2,
-                           o.lost.mean, o.lost.spread, options.quick ? 0.1 : 0, relation::at_least});
-  result.claims.push_back({fmt::format("loss that it costs adamw with {}", feedback), "",
-                           "what it costs without", o.lost.mean, o.lost_still.mean, o.lost_still.spread, 0,
-                           relation::at_most});
-}
-
 } // namespace
 
 void run_delayed_optimizers(const experiment_options& options, experiment_result& result) {
@@ -143,8 +134,7 @@ void run_delayed_optimizers(const experiment_options& options, experiment_result
                   "mean and standard deviation of {} seeds, by the age of its gradients.",
                   options.quick ? 200 : 400, seeds_of_losses(options)),
       {"gradients", axis_scale::linear, {"fresh", "one version old", "with delay-feedback"}},
-      {"test loss"},
-      {}};
+      {"test loss"}};
   double adamw_lost = 0;
   for (const rule& r : rules) {
     const losses_of_rule o = outcome_of(r, data, options);
@@ -155,11 +145,14 @@ void run_delayed_optimizers(const experiment_options& options, experiment_result
                          {3, o.fed_back.mean, o.fed_back.spread.deviation}}});
     if (r.name == adamw) {
       adamw_lost = o.lost.mean;
-      claim_of_adamw(o, options, result);
+      result.expect("loss that a delay of 1 costs adamw", "", "the paper, of larger models", 0.2, o.lost,
+                    options.quick ? 0.1 : 0, relation::at_least);
+      result.expect(fmt::format("loss that it costs adamw with {}", feedback), "", "what it costs without",
+                    adamw_lost, o.lost_still, 0, relation::at_most);
     }
     if (r.name == muon)
-      result.claims.push_back({"loss that it costs muon", "", "half of what it costs adamw", adamw_lost / 2,
-                               o.lost.mean, o.lost.spread, 0, relation::at_most});
+      result.expect("loss that it costs muon", "", "half of what it costs adamw", adamw_lost / 2, o.lost, 0,
+                    relation::at_most);
   }
   result.figures.push_back(std::move(f));
 }

@@ -77,22 +77,15 @@ curve run_once(const char* policy, std::size_t updates, std::uint64_t seed,
   along_order known;
   std::uint64_t reads = 0;
   std::optional<rank> before;
-  quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},noise=1,start={}", n, start);
-  c.workers = racing_workers;
-  c.delays = "exp";
-  c.policy = policy;
-  c.learning_rate = a;
-  c.steps = barrier ? racing_workers * (updates + 1) : 3 * racing_workers + updates;
-  c.seed = seed;
+  quadratic_case c =
+      case_of(fmt::format("quadratic:dimension={},noise=1,start={}", n, start), racing_workers, "exp", policy,
+              a, barrier ? racing_workers * (updates + 1) : 3 * racing_workers + updates, seed);
   c.on_read = [&](rank who, instant when, std::span<const float> x) {
     const bool is_new = barrier ? reads % racing_workers == 0 : reads == 0 || reads >= racing_workers;
     ++reads;
     if (!is_new) return;
-    double sum = 0;
-    for (const float of_one : x.first(n)) sum += static_cast<double>(of_one) * of_one;
     made.time.push_back(in_seconds(when));
-    made.square.push_back(sum / static_cast<double>(n));
+    made.square.push_back(mean_square(x.first(n)));
     if (barrier) return;
     if (made.square.size() > 1) {
       known.update(who);
@@ -151,9 +144,9 @@ void claim_time(const regime& r, const std::vector<curve>& all, const std::strin
                     latest = first_below(r.exact, to.known - off);
   const std::size_t updates = std::min(std::max(exact - soonest, latest - exact), exact / 2);
   const seeds_mean m = at(all, &curve::time, reached);
-  result.claims.push_back({what, "s", fmt::format("{} updates of {:.4g} s", exact, r.seconds),
-                           static_cast<double>(exact) * r.seconds, m.mean, m.spread,
-                           m.by_chance() + static_cast<double>(updates) * r.seconds});
+  result.expect(what, "s", fmt::format("{} updates of {:.4g} s", exact, r.seconds),
+                static_cast<double>(exact) * r.seconds, m,
+                m.by_chance() + static_cast<double>(updates) * r.seconds);
 }
 
 /// The mean square of runs over what the orders of their workers make it. Coordinates differ by noise alone,
@@ -162,14 +155,9 @@ void claim_own_orders(const std::vector<curve>& all, std::size_t update, const e
                       experiment_result& result) {
   const double found = at(all, &curve::square, update).mean, known = at(all, &curve::along, update).mean;
   const double values = static_cast<double>(coordinates(options) * all.size());
-  result.claims.push_back(
-      {fmt::format("the same after {} updates, over that of the orders of these runs", update),
-       "",
-       "recursion along the order of each run",
-       1,
-       found / known,
-       {claim::unknown, all.size()},
-       chance_of_mean(std::sqrt(2.0), values)});
+  result.expect(fmt::format("the same after {} updates, over that of the orders of these runs", update), "",
+                "recursion along the order of each run", 1, {found / known, {claim::unknown, all.size()}},
+                chance_of_mean(std::sqrt(2.0), values));
 }
 
 /// Without memory, each worker is as likely to be the next as any other.
@@ -177,22 +165,17 @@ void claim_order(const regime& r, const std::vector<curve>& all, experiment_resu
   double repeated = 0;
   for (const curve& c : all) repeated += static_cast<double>(c.repeated);
   const double updates = static_cast<double>(all.size() * (r.updates - 1)), p = 1.0 / racing_workers;
-  result.claims.push_back({"updates of async by the worker of the one before",
-                           "",
-                           "1/M",
-                           p,
-                           repeated / updates,
-                           {claim::unknown, all.size()},
-                           chance_of_mean(std::sqrt(p * (1 - p)), updates)});
+  result.expect("updates of async by the worker of the one before", "", "1/M", p,
+                {repeated / updates, {claim::unknown, all.size()}},
+                chance_of_mean(std::sqrt(p * (1 - p)), updates));
 }
 
 void claim_errors(const regime& r, const std::vector<curve>& all, const experiment_options& options,
                   experiment_result& result) {
   for (const std::size_t u : r.compared) {
     const seeds_mean m = at(all, &curve::square, u);
-    result.claims.push_back({fmt::format("mean square of {} after {} updates", r.policy, u), "",
-                             "recursion of second moments", r.exact[u], m.mean, m.spread,
-                             m.by_chance() + 1e-4 * r.exact[u]});
+    result.expect(fmt::format("mean square of {} after {} updates", r.policy, u), "",
+                  "recursion of second moments", r.exact[u], m, m.by_chance() + 1e-4 * r.exact[u]);
     if (r.has_order) claim_own_orders(all, u, options, result);
   }
   if (r.has_order) claim_order(r, all, result);
@@ -204,13 +187,11 @@ void draw(const regime& r, const std::vector<curve>& all, figure& by_updates, fi
   constexpr std::size_t shown = 120; // updates; async changes no more afterwards
   const std::size_t stride = std::max<std::size_t>(1, r.updates / 40);
   for (std::size_t u = 0; u <= std::min(shown, r.updates); ++u) {
-    known.points.push_back({static_cast<double>(u), r.exact[u]});
-    if (u % 3 == 0) measured.points.push_back({static_cast<double>(u), at(all, &curve::square, u).mean});
+    known.add(u, r.exact[u]);
+    if (u % 3 == 0) measured.add(u, at(all, &curve::square, u).mean);
   }
-  for (std::size_t u = 0; u <= r.updates; u += stride) {
-    const double square = at(all, &curve::square, u).mean;
-    timed.points.push_back({at(all, &curve::time, u).mean, square});
-  }
+  for (std::size_t u = 0; u <= r.updates; u += stride)
+    timed.add(at(all, &curve::time, u).mean, at(all, &curve::square, u).mean);
   by_updates.series.push_back(std::move(known));
   by_updates.series.push_back(std::move(measured));
   by_time.series.push_back(std::move(timed));
@@ -237,14 +218,12 @@ void run_error_and_time(const experiment_options& options, experiment_result& re
                     "Error against updates",
                     what + "By updates the barrier is ahead.",
                     {"updates of the weights"},
-                    {"mean square", axis_scale::logarithmic},
-                    {}};
+                    {"mean square", axis_scale::logarithmic}};
   figure by_time{"time",
                  "Error against time, of the same runs",
                  what + "By time async is ahead, until its noise floor.",
                  {"virtual time [s]"},
-                 {"mean square", axis_scale::logarithmic},
-                 {}};
+                 {"mean square", axis_scale::logarithmic}};
   seeds_mean floor; // of async
   for (const regime& r : regimes) {
     const std::vector<curve> all = curves_of(r, options);

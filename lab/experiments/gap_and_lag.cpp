@@ -54,14 +54,11 @@ double measured_gap(const gap_method& way, std::uint32_t workers, std::uint64_t 
   std::vector<std::vector<float>> sent(workers);
   double sum = 0;
   std::uint64_t reads = 0, counted = 0;
-  quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},curvature=0,noise=1,start=0", gap_coordinates);
-  c.workers = workers;
+  quadratic_case c =
+      case_of(fmt::format("quadratic:dimension={},curvature=0,noise=1,start=0", gap_coordinates), workers,
+              "constant:1", "async", gap_rate, burn_in + updates, seed);
   c.optimizer = way.optimizer;
   c.cure = workers == 1 ? "none" : way.cure;
-  c.learning_rate = gap_rate;
-  c.steps = burn_in + updates;
-  c.seed = seed;
   c.on_read = [&](rank worker, instant, std::span<const float> x) {
     std::vector<float>& before = sent[worker.value];
     if (++reads > burn_in) {
@@ -88,16 +85,12 @@ constexpr double pair_rate = 0.005;
 constexpr std::uint32_t pair_workers = 8;
 
 std::vector<sampled_figures> pairs_of(const gap_method& way, const experiment_options& options) {
-  quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},curvature=1,noise=1,start=0", gap_coordinates);
-  c.workers = pair_workers;
-  c.delays = "exp";
+  quadratic_case c =
+      case_of(fmt::format("quadratic:dimension={},curvature=1,noise=1,start=0", gap_coordinates),
+              pair_workers, "exp", "async", pair_rate, options.quick ? 6'000 : 24'000, options.seed);
   c.optimizer = way.optimizer;
   c.cure = way.cure;
-  c.learning_rate = pair_rate;
-  c.steps = options.quick ? 6'000 : 24'000;
   c.sample_gap = 10;
-  c.seed = options.seed;
   return run_quadratic(c, options).report.sampled;
 }
 
@@ -111,36 +104,29 @@ void draw_pairs(const experiment_options& options, experiment_result& result) {
               "A point is a sampled gradient of one of 8 workers with exponential times, on a quadratic with "
               "noise. The learning rate is 0.005 for all.",
               {"lag [updates]"},
-              {"gap [weights, root mean square]", axis_scale::logarithmic},
-              {}};
+              {"gap [weights, root mean square]", axis_scale::logarithmic}};
   figure cosines{
       "pairs-cosine",
       "What the gap does to a gradient",
       "The same gradients: 1 - the cosine between each and a fresh one of the same batch. Whatever "
       "the lag and the method, the gap alone decides. The line is exact to first order.",
       {"gap [weights, root mean square]", axis_scale::logarithmic},
-      {"1 - cosine", axis_scale::logarithmic},
-      {}};
+      {"1 - cosine", axis_scale::logarithmic}};
   double least = claim::unknown, most = claim::unknown;
   for (const gap_method& way : pair_methods) {
     figure_series by_lag{way.name}, by_gap{way.name};
     double measured = 0, expected = 0;
     for (const sampled_figures& x : pairs_of(way, options)) {
       if (!x.cosine || x.gap <= 0 || *x.cosine >= 1) continue;
-      by_lag.points.push_back({static_cast<double>(x.lag), x.gap});
-      by_gap.points.push_back({x.gap, 1 - *x.cosine});
+      by_lag.add(x.lag, x.gap);
+      by_gap.add(x.gap, 1 - *x.cosine);
       measured += 1 - *x.cosine;
       expected += first_order(x.gap);
       least = std::fmin(least, x.gap);
       most = std::fmax(most, x.gap);
     }
-    result.claims.push_back({fmt::format("1 - cosine over what the gap lets expect, {}", way.name),
-                             "",
-                             "first order of the cosine",
-                             1,
-                             measured / expected,
-                             {},
-                             options.quick ? 0.08 : 0.05});
+    result.expect(fmt::format("1 - cosine over what the gap lets expect, {}", way.name), "",
+                  "first order of the cosine", 1, measured / expected, options.quick ? 0.08 : 0.05);
     lags.series.push_back(std::move(by_lag));
     cosines.series.push_back(std::move(by_gap));
   }
@@ -155,8 +141,8 @@ figure_series exact_lines(std::uint32_t most) {
   figure_series lines{"exact", series_look::line};
   for (const gap_method& way : gap_methods) {
     if (!way.exact) continue;
-    for (std::uint32_t m = 2; m <= most; ++m) lines.points.push_back({static_cast<double>(m), way.exact(m)});
-    lines.points.push_back({0, claim::unknown});
+    for (std::uint32_t m = 2; m <= most; ++m) lines.add(m, way.exact(m));
+    lines.add(0, claim::unknown);
   }
   return lines;
 }
@@ -173,41 +159,27 @@ void run_gap_and_lag(const experiment_options& options, experiment_result& resul
       "coordinates. Workers take turns, gradients are normal noise, and the learning rate is 0.01 for all. "
       "Lines are exact.",
       {"updates in between = workers", axis_scale::doubling},
-      {"gap [weights, root mean square]", axis_scale::logarithmic},
-      {}};
+      {"gap [weights, root mean square]", axis_scale::logarithmic}};
   std::vector<double> last; // of most workers, by method
   for (const gap_method& way : gap_methods) {
     figure_series found{way.name};
     for (const std::uint32_t workers : {2U, 4U, 8U, most}) {
-      std::vector<double> all;
-      for (std::uint64_t s = 0; s < seeds; ++s)
-        all.push_back(measured_gap(way, workers, options.seed + s, options));
-      const seeds_mean m = mean_over_seeds(all);
-      found.points.push_back({static_cast<double>(workers), m.mean, m.spread.deviation});
+      const seeds_mean m = mean_over_seeds(
+          options, seeds, [&](std::uint64_t seed) { return measured_gap(way, workers, seed, options); });
+      found.add(workers, m);
       if (way.exact)
-        result.claims.push_back({fmt::format("gap of {} workers, {}", workers, way.name), "", "closed form",
-                                 way.exact(workers), m.mean, m.spread, 0.02 * way.exact(workers)});
+        result.expect(fmt::format("gap of {} workers, {}", workers, way.name), "", "closed form",
+                      way.exact(workers), m, 0.02 * way.exact(workers));
       if (workers == most) last.push_back(m.mean);
     }
     f.series.push_back(std::move(found));
   }
   f.series.push_back(exact_lines(most));
-  result.claims.push_back({fmt::format("gap of {} workers, dana-zero over momentum", most),
-                           "",
-                           "Hakimi et al.: it is smaller",
-                           0.5,
-                           last[2] / last[1],
-                           {claim::unknown, seeds},
-                           0,
-                           relation::at_most});
-  result.claims.push_back({fmt::format("gap of {} workers, gap-aware over momentum", most),
-                           "",
-                           "Barkai et al.: it is smaller",
-                           1,
-                           last[3] / last[1],
-                           {claim::unknown, seeds},
-                           0,
-                           relation::at_most});
+  const seeds_spread of_ratio{claim::unknown, seeds};
+  result.expect(fmt::format("gap of {} workers, dana-zero over momentum", most), "",
+                "Hakimi et al.: it is smaller", 0.5, {last[2] / last[1], of_ratio}, 0, relation::at_most);
+  result.expect(fmt::format("gap of {} workers, gap-aware over momentum", most), "",
+                "Barkai et al.: it is smaller", 1, {last[3] / last[1], of_ratio}, 0, relation::at_most);
   result.figures.push_back(std::move(f));
   draw_pairs(options, result);
 }

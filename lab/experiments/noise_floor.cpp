@@ -23,13 +23,8 @@ double measured_floor(std::uint32_t workers, const std::string& delays, std::uin
   const std::uint64_t burn_in = 1'000;
   double sum = 0;
   std::uint64_t reads = 0;
-  quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},noise=1,start=0", noisy_coordinates);
-  c.workers = workers;
-  c.delays = delays;
-  c.learning_rate = step_size;
-  c.steps = updates + burn_in;
-  c.seed = seed;
+  quadratic_case c = case_of(fmt::format("quadratic:dimension={},noise=1,start=0", noisy_coordinates),
+                             workers, delays, "async", step_size, updates + burn_in, seed);
   c.on_read = [&](rank, instant, std::span<const float> x) {
     if (++reads <= burn_in) return;
     for (std::size_t j = 0; j < noisy_coordinates; ++j) sum += static_cast<double>(x[j]) * x[j];
@@ -59,22 +54,20 @@ void run_noise_floor(const experiment_options& options, experiment_result& resul
            "Mean square of the weights of a quadratic with curvature 1 over that of a step's noise, with "
            "gradients whose noise is normal. Points are the mean over seeds with their standard deviation.",
            {"workers", axis_scale::doubling},
-           {"mean square / (step x deviation)^2"},
-           {}};
+           {"mean square / (step x deviation)^2"}};
   for (const law_of_floor& l : laws) {
     figure_series known{fmt::format("closed form, {}", l.name), series_look::line};
     figure_series found{fmt::format("measured, {}", l.name)};
     for (const std::uint32_t workers : {1U, 2U, 4U, 8U, 16U}) {
       if (workers > l.most) continue;
-      std::vector<double> all;
-      for (std::uint64_t s = 0; s < seeds; ++s)
-        all.push_back(measured_floor(workers, l.delays, options.seed + s, options));
-      const seeds_mean m = mean_over_seeds(all);
+      const seeds_mean m = mean_over_seeds(options, seeds, [&](std::uint64_t seed) {
+        return measured_floor(workers, l.delays, seed, options);
+      });
       const double exact = l.exact(workers);
-      known.points.push_back({static_cast<double>(workers), exact});
-      found.points.push_back({static_cast<double>(workers), m.mean, m.spread.deviation});
-      result.claims.push_back({fmt::format("floor of {} workers, {}", workers, l.name), "", "closed form",
-                               exact, m.mean, m.spread, (options.quick ? 0.03 : 0.01) * exact});
+      known.add(workers, exact);
+      found.add(workers, m);
+      result.expect(fmt::format("floor of {} workers, {}", workers, l.name), "", "closed form", exact, m,
+                    (options.quick ? 0.03 : 0.01) * exact);
     }
     f.series.push_back(std::move(known));
     f.series.push_back(std::move(found));

@@ -50,29 +50,18 @@ double curvature(std::size_t k) {
   return std::pow(condition, -static_cast<double>(k) / static_cast<double>(outer_dimension - 1));
 }
 
-/// Of the weights alone; more numbers may lie behind them.
-double root_mean_square(std::span<const float> x) {
-  double sum = 0;
-  for (const float w : x.first(outer_dimension)) sum += static_cast<double>(w) * w;
-  return std::sqrt(sum / outer_dimension);
-}
-
 /// How far the weights are from the minimum after so many updates. No number counts as 1e6, as what has
 /// diverged does.
 double error_of(const outer_way& w, std::uint32_t workers, std::uint64_t updates, const char* delays,
                 std::uint64_t seed, const experiment_options& options) {
-  quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},condition={}", outer_dimension, condition);
-  c.workers = workers;
-  c.delays = delays;
+  quadratic_case c = case_of(fmt::format("quadratic:dimension={},condition={}", outer_dimension, condition),
+                             workers, delays, "async", inner_rate(), updates * local_steps, seed);
   c.cure = w.cure;
-  c.learning_rate = inner_rate();
   c.local_steps = local_steps;
   c.outer = w.outer;
   c.outer_rate = w.rate;
-  c.steps = updates * local_steps;
-  c.seed = seed;
-  const double error = root_mean_square(run_quadratic(c, options).weights);
+  const std::vector<float> weights = run_quadratic(c, options).weights; // more numbers may lie behind them
+  const double error = std::sqrt(mean_square(std::span(weights).first(outer_dimension)));
   return error < 1e6 ? error : 1e6;
 }
 
@@ -134,13 +123,8 @@ void claim_outer_paths(const experiment_options& options, experiment_result& res
       const outer_way& w = outer_ways[which];
       const double exact = exact_error(w, workers, 45); // whole rounds of all workers
       const double found = error_of(w, workers, 45, "constant:1", options.seed, options);
-      result.claims.push_back({fmt::format("error after 45 updates, delay {}, {}", workers - 1, w.name),
-                               "",
-                               "recursion",
-                               exact,
-                               found,
-                               {},
-                               1e-3 * exact});
+      result.expect(fmt::format("error after 45 updates, delay {}, {}", workers - 1, w.name), "", "recursion",
+                    exact, found, 1e-3 * exact);
     }
 }
 
@@ -148,18 +132,14 @@ void claim_gains(const experiment_options& options, experiment_result& result) {
   const auto median = [&](std::size_t which, std::uint32_t workers) {
     return median_error(outer_ways[which], workers, options);
   };
-  const auto compare = [&](const std::string& name, const seeds_mean& with, const char* words, double bound,
-                           relation how) {
-    result.claims.push_back({name, "", words, bound, with.mean, with.spread, 0, how});
-  };
   const double without = median(plain, 5).mean;
-  compare("error of 5 workers, mla", median(look_ahead, 5), "a hundredth of that without", without / 100,
-          relation::at_most);
+  result.expect("error of 5 workers, mla", "", "a hundredth of that without", without / 100,
+                median(look_ahead, 5), 0, relation::at_most);
   const double by_adam = median(adam, 9).mean;
-  compare("error of 9 workers, adam with cgad", median(gated, 9), "a tenth of that without", by_adam / 10,
-          relation::at_most);
-  compare("error of 5 workers with like data, heloco", median(heading, 5), "ten times that without",
-          10 * without, relation::at_least);
+  result.expect("error of 9 workers, adam with cgad", "", "a tenth of that without", by_adam / 10,
+                median(gated, 9), 0, relation::at_most);
+  result.expect("error of 5 workers with like data, heloco", "", "ten times that without", 10 * without,
+                median(heading, 5), 0, relation::at_least);
 }
 
 figure against_workers(const experiment_options& options) {
@@ -171,12 +151,11 @@ figure against_workers(const experiment_options& options) {
                   "twentieth of the way along the steepest axis. What has diverged is drawn at 1e6.",
                   options.quick ? 5 : 15),
       {"workers", axis_scale::doubling},
-      {"distance from the minimum", axis_scale::logarithmic},
-      {}};
+      {"distance from the minimum", axis_scale::logarithmic}};
   for (const outer_way& w : outer_ways) {
     figure_series s{w.name, series_look::joined};
     for (const std::uint32_t workers : {2U, 4U, 8U, 16U})
-      s.points.push_back({static_cast<double>(workers), median_error(w, workers, options).mean});
+      s.add(workers, median_error(w, workers, options).mean);
     f.series.push_back(std::move(s));
   }
   return f;

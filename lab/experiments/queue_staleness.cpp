@@ -35,19 +35,12 @@ constexpr queue_law queue_laws[] = {{"exponential", "exp"},
                                     {"producers of unlike speed", "constant:sqrt(i)"}};
 
 seeds_mean staleness_of(const queue_setting& s, const queue_law& l, const experiment_options& options) {
-  std::vector<double> all;
-  for (std::uint64_t seed = 0; seed < (options.quick ? 2U : 5U); ++seed) {
-    quadratic_case c;
-    c.model = "quadratic:dimension=1,start=0";
-    c.workers = s.producers;
-    c.delays = l.delays;
-    c.policy = fmt::format("queue:{},{}", s.items, s.queue);
-    c.learning_rate = 1e-3;
-    c.steps = options.quick ? 20'000 : 100'000;
-    c.seed = options.seed + seed;
-    all.push_back(run_quadratic(c, options).report.staleness.mean());
-  }
-  return mean_over_seeds(all);
+  return mean_over_seeds(options, options.quick ? 2 : 5, [&](std::uint64_t seed) {
+    const std::string policy = fmt::format("queue:{},{}", s.items, s.queue);
+    const quadratic_case c = case_of("quadratic:dimension=1,start=0", s.producers, l.delays, policy, 1e-3,
+                                     options.quick ? 20'000 : 100'000, seed);
+    return run_quadratic(c, options).report.staleness.mean();
+  });
 }
 
 /// How staleness grows with the queue, if eight producers feed a consumer of two.
@@ -62,11 +55,9 @@ figure growth(const experiment_options& options) {
   for (const queue_law& l : queue_laws) f.series.push_back({l.name});
   for (const std::uint32_t queue : {2U, 4U, 8U, 16U, 32U}) {
     const queue_setting s{8, queue, 2};
-    f.series[0].points.push_back({static_cast<double>(queue), s.mean()});
-    for (std::size_t i = 0; i < std::size(queue_laws); ++i) {
-      const seeds_mean m = staleness_of(s, queue_laws[i], options);
-      f.series[i + 1].points.push_back({static_cast<double>(queue), m.mean, m.spread.deviation});
-    }
+    f.series[0].add(queue, s.mean());
+    for (std::size_t i = 0; i < std::size(queue_laws); ++i)
+      f.series[i + 1].add(queue, staleness_of(s, queue_laws[i], options));
   }
   return f;
 }
@@ -75,12 +66,10 @@ figure growth(const experiment_options& options) {
 
 void run_queue_staleness(const experiment_options& options, experiment_result& result) {
   for (const queue_setting& s : queue_settings)
-    for (const queue_law& l : queue_laws) {
-      const seeds_mean m = staleness_of(s, l, options);
-      result.claims.push_back(
-          {fmt::format("P = {}, Q = {}, B = {}, {}", s.producers, s.queue, s.items, l.name), "versions",
-           "(P + Q - B) / B", s.mean(), m.mean, m.spread, options.quick ? 0.005 : 0.001});
-    }
+    for (const queue_law& l : queue_laws)
+      result.expect(fmt::format("P = {}, Q = {}, B = {}, {}", s.producers, s.queue, s.items, l.name),
+                    "versions", "(P + Q - B) / B", s.mean(), staleness_of(s, l, options),
+                    options.quick ? 0.005 : 0.001);
   result.figures.push_back(growth(options));
 }
 

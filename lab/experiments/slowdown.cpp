@@ -18,13 +18,24 @@
 
 namespace mailgrad::lab {
 
+namespace {
+
 /// A trace of delays in a file that goes with this object, for a law of `trace:FILE`.
 ///
 /// Errors  std::runtime_error if there is no room for it.
 class temporary_trace {
 public:
-  explicit temporary_trace(std::string_view lines);
-  ~temporary_trace();
+  explicit temporary_trace(std::string_view lines)
+      : file_((std::filesystem::temp_directory_path() / "mailgrad-trace-XXXXXX").string()) {
+    const int made = mkstemp(file_.data());
+    if (made < 0) throw std::runtime_error("lab: no temporary file can be made for a trace of delays");
+    close(made);
+    std::ofstream out(file_);
+    if (out << lines << std::flush) return;
+    unlink(file_.c_str());
+    throw std::runtime_error("lab: there is no room for a trace of delays in " + file_);
+  }
+  ~temporary_trace() { unlink(file_.c_str()); }
   temporary_trace(const temporary_trace&) = delete;
   temporary_trace& operator=(const temporary_trace&) = delete;
 
@@ -33,22 +44,6 @@ public:
 private:
   std::string file_;
 };
-
-temporary_trace::temporary_trace(std::string_view lines)
-    : file_((std::filesystem::temp_directory_path() / "mailgrad-trace-XXXXXX").string()) {
-  const int made = mkstemp(file_.data());
-  if (made < 0) throw std::runtime_error("lab: no temporary file can be made for a trace of delays");
-  close(made);
-  std::ofstream out(file_);
-  if (!(out << lines << std::flush)) {
-    unlink(file_.c_str());
-    throw std::runtime_error("lab: there is no room for a trace of delays in " + file_);
-  }
-}
-
-temporary_trace::~temporary_trace() { unlink(file_.c_str()); }
-
-namespace {
 
 constexpr std::uint32_t equal_workers = 8;
 constexpr std::uint64_t steps = 1600;
@@ -78,14 +73,8 @@ slowed_path run_way(const timed_policy& w, const std::string& trace, std::uint64
   slowed_path made;
   double due = 0;
   std::uint64_t counted = 0;
-  quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},noise=1,start=10", equal_coordinates);
-  c.workers = equal_workers;
-  c.delays = "trace:" + trace;
-  c.policy = w.policy;
-  c.learning_rate = rate;
-  c.steps = steps;
-  c.seed = seed;
+  quadratic_case c = case_of(fmt::format("quadratic:dimension={},noise=1,start=10", equal_coordinates),
+                             equal_workers, "trace:" + trace, w.policy, rate, steps, seed);
   c.on_read = [&](rank, instant when, std::span<const float> x) {
     const double seconds = in_seconds(when);
     double square = 0;
@@ -111,8 +100,7 @@ void run_slowdown(const experiment_options& options, experiment_result& result) 
       "Mean square of the weights of a quadratic with noisy gradients, over 1600 steps of eight workers. "
       "The run that switches has the low noise of the barrier first, and the pace of async afterwards.",
       {"virtual time [s]"},
-      {"mean square", axis_scale::logarithmic},
-      {}};
+      {"mean square", axis_scale::logarithmic}};
   std::vector<seeds_mean> floors;
   for (const timed_policy& w : timed_policies) {
     std::vector<double> seconds, before;
@@ -122,20 +110,17 @@ void run_slowdown(const experiment_options& options, experiment_result& result) 
       seconds.push_back(shown.seconds);
       before.push_back(shown.before);
     }
-    const seeds_mean m = mean_over_seeds(seconds);
-    result.claims.push_back({fmt::format("time of 1600 steps, {}", w.name), "s", "counted by hand", w.seconds,
-                             m.mean, m.spread, 20}); // the slow one ends last
+    result.expect(fmt::format("time of 1600 steps, {}", w.name), "s", "counted by hand", w.seconds,
+                  mean_over_seeds(seconds), 20); // the slow one ends last
     floors.push_back(mean_over_seeds(before));
     f.series.push_back({w.name, series_look::points, std::move(shown.squares)});
   }
   // (1 - rate)^2 x + rate^2 / 8 stays where it is at this x
   const double floor = rate * rate / equal_workers / (1 - (1 - rate) * (1 - rate));
-  result.claims.push_back({"mean square before the slowdown, sync", "", "closed form", floor, floors[2].mean,
-                           floors[2].spread, 0.1 * floor});
+  result.expect("mean square before the slowdown, sync", "", "closed form", floor, floors[2], 0.1 * floor);
   // the floor of eight workers that take turns, as noise-floor has it
   const double of_async = 11.511 * rate * rate;
-  result.claims.push_back(
-      {"the same, async", "", "closed form", of_async, floors[1].mean, floors[1].spread, 0.1 * of_async});
+  result.expect("the same, async", "", "closed form", of_async, floors[1], 0.1 * of_async);
   result.figures.push_back(std::move(f));
 }
 

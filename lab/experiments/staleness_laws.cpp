@@ -25,15 +25,9 @@ struct run_of_workers {
 };
 
 training_report report_of(const run_of_workers& r, std::uint64_t seed, const experiment_options& options) {
-  quadratic_case c;
-  c.model = "quadratic:dimension=1";
-  c.workers = r.workers;
-  c.delays = r.delays;
-  c.policy = r.policy;
-  c.learning_rate = 1e-6;
-  c.steps = r.steps;
-  c.seed = seed;
-  return run_quadratic(c, options).report;
+  return run_quadratic(case_of("quadratic:dimension=1", r.workers, r.delays, r.policy, 1e-6, r.steps, seed),
+                       options)
+      .report;
 }
 
 /// The reports of as many steps in all, with several seeds.
@@ -55,8 +49,8 @@ seeds_mean mean_of(const std::vector<training_report>& reports, const Figure& fi
 /// Within half a percent, or within what is known of chance where that is more.
 void claim_figure(std::string name, std::string unit, std::string from, double expected, double chance,
                   const seeds_mean& m, experiment_result& result) {
-  result.claims.push_back({std::move(name), std::move(unit), std::move(from), expected, m.mean, m.spread,
-                           std::max(0.005 * expected, chance)});
+  result.expect(std::move(name), std::move(unit), std::move(from), expected, m,
+                std::max(0.005 * expected, chance));
 }
 
 // -- staleness -------------------------------------------------------------------------------------------
@@ -69,13 +63,8 @@ void claim_means(const experiment_options& options, experiment_result& result) {
   const std::uint64_t steps = options.quick ? 20'000 : 200'000;
   const auto claim_mean = [&](const run_of_workers& r, const char* from, double expected) {
     const double lacking = r.workers * (r.workers - 1.0) / static_cast<double>(r.steps);
-    result.claims.push_back({fmt::format("mean staleness, {} workers, {}, {}", r.workers, r.policy, r.delays),
-                             "versions",
-                             from,
-                             expected,
-                             report_of(r, options.seed, options).staleness.mean(),
-                             {},
-                             lacking});
+    result.expect(fmt::format("mean staleness, {} workers, {}, {}", r.workers, r.policy, r.delays),
+                  "versions", from, expected, report_of(r, options.seed, options).staleness.mean(), lacking);
   };
   for (const char* delays : {"exp", "pareto:alpha=1.5", "gamma:cv=0.1", "constant:sqrt(i)"}) {
     claim_mean({8, delays, "async", steps}, "M - 1", 7);
@@ -106,23 +95,19 @@ void claim_distribution(std::uint32_t workers, const experiment_options& options
     return chance_of_mean(std::sqrt(p * (1 - p)), static_cast<double>(steps));
   };
   const double late = std::pow(stays, 2.0 * workers);
-  claim_figure(
-      "share of fresh gradients, " + of, "", "1 / M", 1 - stays, chance(stays),
-      mean_of(reports, [&](const auto& r) { return share(r, [](std::uint64_t gap) { return gap == 0; }); }),
-      result);
-  claim_figure(
-      "share of 2 M versions and more, " + of, "", "(1 - 1/M)^(2 M)", late, chance(late),
-      mean_of(reports,
-              [&](const auto& r) { return share(r, [&](std::uint64_t gap) { return gap >= 2 * workers; }); }),
-      result);
+  const auto is_fresh = [](std::uint64_t gap) { return gap == 0; };
+  const auto is_late = [&](std::uint64_t gap) { return gap >= 2 * workers; };
+  claim_figure("share of fresh gradients, " + of, "", "1 / M", 1 - stays, chance(stays),
+               mean_of(reports, [&](const auto& r) { return share(r, is_fresh); }), result);
+  claim_figure("share of 2 M versions and more, " + of, "", "(1 - 1/M)^(2 M)", late, chance(late),
+               mean_of(reports, [&](const auto& r) { return share(r, is_late); }), result);
   figure_series known{fmt::format("exact, {} workers", workers), series_look::line};
   figure_series found{fmt::format("measured, {} workers", workers)};
   for (std::uint64_t gap = 0; gap <= 30; gap += 2) {
-    const auto x = static_cast<double>(gap);
-    const seeds_mean m = mean_of(
-        reports, [&](const auto& r) { return share(r, [&](std::uint64_t seen) { return seen == gap; }); });
-    known.points.push_back({x, (1 - stays) * std::pow(stays, x)});
-    if (known.points.back().y * static_cast<double>(steps) > 50) found.points.push_back({x, m.mean});
+    const auto is_gap = [&](std::uint64_t seen) { return seen == gap; };
+    known.add(gap, (1 - stays) * std::pow(stays, static_cast<double>(gap)));
+    if (known.points.back().y * static_cast<double>(steps) > 50)
+      found.add(gap, mean_of(reports, [&](const auto& r) { return share(r, is_gap); }).mean);
   }
   f.series.push_back(std::move(known));
   f.series.push_back(std::move(found));
@@ -224,8 +209,7 @@ void run_staleness_laws(const experiment_options& options, experiment_result& re
       "Share of gradients by their staleness, of workers that never wait and take exponential times. The "
       "lines are (1 - 1/M)^k / M.",
       {"staleness [versions]"},
-      {"share of gradients", axis_scale::logarithmic},
-      {}};
+      {"share of gradients", axis_scale::logarithmic}};
   claim_means(options, result);
   for (const std::uint32_t workers : {4U, 16U, options.quick ? 8U : 64U})
     claim_distribution(workers, options, result, f);

@@ -49,16 +49,13 @@ double where_it_ends(const data_setting& of, const trained_method& m, const expe
   const std::uint64_t steps = options.quick ? 12'000 : 40'000;
   double weights = 0, seconds = 0, last = 0, before = 0;
   std::uint64_t reads = 0;
-  quadratic_case c;
-  c.model = "quadratic:dimension=1,start=0";
-  c.targets = of.centres;
-  c.workers = static_cast<std::uint32_t>(of.times.size());
-  c.delays = of.delays();
-  c.policy = m.policy;
+  quadratic_case c =
+      case_of("quadratic:dimension=1,start=0", static_cast<std::uint32_t>(of.times.size()), of.delays(),
+              m.policy, m.rate,
+              steps * (m.policy == "async" ? 1 : of.times.size()), // an update is made of several
+              options.seed);
   c.cure = m.cure;
-  c.learning_rate = m.rate;
-  c.steps = steps * (m.policy == "async" ? 1 : of.times.size()); // an update is made of several
-  c.seed = options.seed;
+  c.targets = of.centres;
   c.on_read = [&](rank, instant when, std::span<const float> x) {
     const double now = in_seconds(when);
     if (++reads > c.steps / 2) weights += before * (now - last), seconds += now - last;
@@ -69,48 +66,35 @@ double where_it_ends(const data_setting& of, const trained_method& m, const expe
   return weights / seconds;
 }
 
-/// Where a method should end.
-enum class kind_of_end : std::uint8_t { pulled, weighs_alike };
-
 struct compared_method {
   std::string name;
   trained_method how;
-  kind_of_end ends;
+  bool weighs_alike; ///< or it ends where the fast workers pull it
 };
 
 /// Rennala takes four that are fresh, whoever sent them. Malenia takes as many as there are workers, twice.
 std::vector<compared_method> methods_for(const data_setting& s) {
   const std::string malenia = fmt::format("malenia:{}", 2 * s.times.size());
-  return {{"async", {"async"}, kind_of_end::pulled},
-          {"rennala:4", {"rennala:4"}, kind_of_end::pulled},
-          {"async, rescaled", {"async", "rescaled"}, kind_of_end::weighs_alike},
-          {"sync", {"sync"}, kind_of_end::weighs_alike},
-          {malenia, {malenia, "none", 0.02}, kind_of_end::weighs_alike},
-          {"ringleader", {"ringleader"}, kind_of_end::weighs_alike}};
+  return {{"async", {"async"}, false},
+          {"rennala:4", {"rennala:4"}, false},
+          {"async, rescaled", {"async", "rescaled"}, true},
+          {"sync", {"sync"}, true},
+          {malenia, {malenia, "none", 0.02}, true},
+          {"ringleader", {"ringleader"}, true}};
 }
 
 /// The best weight is known, and so is where `async` ends. Rennala is only known to be no nearer.
-claim claim_of_end(const data_setting& s, const compared_method& m, double end) {
+void claim_end(const data_setting& s, const compared_method& m, double end, experiment_result& result) {
   const std::string what = fmt::format("{}, {}", m.name, s.name);
-  if (m.ends == kind_of_end::weighs_alike)
-    return {"weight at the end, " + what,
-            "",
-            "the best: mean of the centres",
-            s.mean(),
-            end,
-            {},
-            0.01 * s.mean()};
-  if (m.how.policy == "async")
-    return {
-        "weight at the end, " + what, "", "sum(b/t) / sum(1/t)", s.balance(), end, {}, 0.01 * s.balance()};
-  return {"distance from the best weight, " + what,
-          "",
-          "that of async",
-          s.mean() - s.balance(),
-          s.mean() - end,
-          {},
-          0.01,
-          relation::at_least};
+  if (m.weighs_alike)
+    result.expect("weight at the end, " + what, "", "the best: mean of the centres", s.mean(), end,
+                  0.01 * s.mean());
+  else if (m.how.policy == "async")
+    result.expect("weight at the end, " + what, "", "sum(b/t) / sum(1/t)", s.balance(), end,
+                  0.01 * s.balance());
+  else
+    result.expect("distance from the best weight, " + what, "", "that of async", s.mean() - s.balance(),
+                  s.mean() - end, 0.01, relation::at_least);
 }
 
 } // namespace
@@ -138,8 +122,8 @@ void run_unlike_data(const experiment_options& options, experiment_result& resul
     double place = 0.15 * (static_cast<double>(i) - 1); // points of one method stand side by side
     for (const compared_method& m : methods_for(s)) {
       const double end = where_it_ends(s, m.how, options);
-      result.claims.push_back(claim_of_end(s, m, end));
-      f.series.back().points.push_back({place += 1, end / s.mean()});
+      claim_end(s, m, end, result);
+      f.series.back().add(place += 1, end / s.mean());
     }
   }
   result.figures.push_back(std::move(f));

@@ -22,21 +22,15 @@ namespace {
 
 constexpr std::uint32_t in_turn = 64; ///< workers, of which worker i takes i seconds
 
-quadratic_case case_of_times(const std::string& policy, const experiment_options& options) {
-  quadratic_case c;
-  c.model = "quadratic:dimension=1,noise=1"; // so that each update moves the weight
-  c.workers = in_turn;
-  c.delays = "constant:i";
-  c.policy = policy;
-  c.learning_rate = 1e-3;
-  c.seed = options.seed;
-  return c;
+/// With noise, so that each update moves the weight.
+quadratic_case case_of_times(const std::string& policy, std::uint64_t steps,
+                             const experiment_options& options) {
+  return case_of("quadratic:dimension=1,noise=1", in_turn, "constant:i", policy, 1e-3, steps, options.seed);
 }
 
 /// The mean over many rounds, of which each has an update for every worker.
 double seconds_of_round(const experiment_options& options) {
-  quadratic_case c = case_of_times("ringleader", options);
-  c.steps = options.quick ? 20'000 : 100'000;
+  const quadratic_case c = case_of_times("ringleader", options.quick ? 20'000 : 100'000, options);
   const training_report r = run_quadratic(c, options).report;
   return r.wall_seconds * in_turn / static_cast<double>(r.updates);
 }
@@ -47,8 +41,7 @@ std::vector<double> moments_of_updates(const std::string& policy, std::size_t up
                                        const experiment_options& options) {
   std::vector<double> moments;
   std::optional<float> before;
-  quadratic_case c = case_of_times(policy, options);
-  c.steps = 10'000'000; // it is stopped by updates
+  quadratic_case c = case_of_times(policy, 10'000'000, options); // it is stopped by updates
   c.ends_early = [&] { return moments.size() >= updates; };
   c.on_read = [&](rank, instant when, std::span<const float> x) {
     if (before && *before != x[0]) moments.push_back(in_seconds(when));
@@ -88,43 +81,27 @@ void run_times(const experiment_options& options, experiment_result& result) {
        {fmt::format("ringleader, a round of {} updates", in_turn)}}};
   const std::size_t updates = options.quick ? 8 : 30;
   const double round = seconds_of_round(options);
-  result.claims.push_back({"a round of Ringleader, n updates",
-                           "s",
-                           "at most twice the slowest worker",
-                           2.0 * in_turn,
-                           round,
-                           {},
-                           0,
-                           relation::at_most});
+  result.expect("a round of Ringleader, n updates", "s", "at most twice the slowest worker", 2 * in_turn,
+                round, 0, relation::at_most);
   for (const std::uint64_t noise : {1U, 16U, 256U, 1024U}) {
     const std::uint64_t s = std::max<std::uint64_t>(noise, in_turn);
     const std::vector<double> made = moments_of_updates(fmt::format("malenia:{}", s), updates, options);
     const double later = (made.back() - made.front()) / static_cast<double>(updates - 1);
-    const auto x = static_cast<double>(noise);
-    const double exact = first_update_by_counting(s);
-    result.claims.push_back(
-        {fmt::format("first update of Malenia, noise {}", noise), "s", "by counting", exact, made.front()});
-    result.claims.push_back({fmt::format("later updates of Malenia, noise {}", noise),
-                             "s",
-                             "twice the bracket of the paper",
-                             2 * bracket(x),
-                             later,
-                             {},
-                             0,
-                             relation::at_most});
-    f.series[0].points.push_back({x, bracket(x)});
-    f.series[1].points.push_back({x, exact});
-    f.series[2].points.push_back({x, made.front()});
-    f.series[3].points.push_back({x, later});
-    f.series[4].points.push_back({x, round});
+    const double exact = first_update_by_counting(s), known = bracket(static_cast<double>(noise));
+    result.expect(fmt::format("first update of Malenia, noise {}", noise), "s", "by counting", exact,
+                  made.front());
+    result.expect(fmt::format("later updates of Malenia, noise {}", noise), "s",
+                  "twice the bracket of the paper", 2 * known, later, 0, relation::at_most);
+    const double shown[] = {known, exact, made.front(), later, round};
+    for (std::size_t i = 0; i < std::size(shown); ++i) f.series[i].add(noise, shown[i]);
   }
   result.figures.push_back(std::move(f));
 }
 
 // -- how near in a given time ----------------------------------------------------------------------------
 
-constexpr std::uint32_t workers =
-    16; ///< worker i takes i + |N(0, i)| seconds, and its data lie around i / 16
+/// Worker i takes i + |N(0, i)| seconds, and its data lie around i / 16.
+constexpr std::uint32_t workers = 16;
 constexpr double best_weight = (workers + 1) / 2.0 / workers;
 constexpr std::size_t unlike_coordinates = 32;
 
@@ -145,24 +122,17 @@ std::vector<figure_point> path_of(const method& m, double rate, double until, st
   std::vector<figure_point> path;
   const double between = until / 128;
   bool over = false;
-  quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},noise=1,start=-1", unlike_coordinates);
+  constexpr std::uint64_t steps = 100'000'000; // it is stopped by time
+  quadratic_case c = case_of(fmt::format("quadratic:dimension={},noise=1,start=-1", unlike_coordinates),
+                             workers, "half-normal:base=i,sigma=i", m.policy, rate, steps, seed);
   for (std::uint32_t i = 1; i <= workers; ++i) c.targets.push_back(static_cast<float>(i) / workers);
-  c.workers = workers;
-  c.delays = "half-normal:base=i,sigma=i";
-  c.policy = m.policy;
   c.cure = m.cure;
-  c.learning_rate = rate;
-  c.steps = 100'000'000; // it is stopped by time
-  c.seed = seed;
   c.ends_early = [&] { return over; };
   c.on_read = [&](rank, instant when, std::span<const float> x) {
     const double now = in_seconds(when);
     over = now > until;
     if (over || now < static_cast<double>(path.size()) * between) return;
-    double squares = 0;
-    for (const float w : x) squares += (w - best_weight) * (w - best_weight);
-    path.push_back({now, squares / static_cast<double>(x.size())});
+    path.push_back({now, mean_square(x, best_weight)});
   };
   run_quadratic(c, options);
   return path;
@@ -218,13 +188,6 @@ seeds_mean run_method(const method& m, double until, const experiment_options& o
   return mean_over_seeds(ends);
 }
 
-void claim_order(const method& m, const seeds_mean& error, const seeds_mean& of_ringleader,
-                 experiment_result& result) {
-  result.claims.push_back({fmt::format("error of {}, over that of ringleader", m.name), "",
-                           "order in the papers", 1, error.mean / of_ringleader.mean,
-                           error.spread / of_ringleader.mean, 0, relation::at_least});
-}
-
 void run_errors(const experiment_options& options, experiment_result& result) {
   const double until = options.quick ? 2000 : 4000;
   figure f{"errors",
@@ -234,13 +197,13 @@ void run_errors(const experiment_options& options, experiment_result& result) {
                        "that is best for the last eighth of the time.",
                        workers, workers),
            {"virtual time [s]"},
-           {"mean square distance from the best weight", axis_scale::logarithmic},
-           {}};
+           {"mean square distance from the best weight", axis_scale::logarithmic}};
   std::vector<seeds_mean> errors;
   for (const method& m : methods) errors.push_back(run_method(m, until, options, f));
   for (std::size_t i = 0; i + 1 < errors.size(); ++i)
     if (std::string_view(methods[i].cure) == "none")
-      claim_order(methods[i], errors[i], errors.back(), result);
+      result.expect(fmt::format("error of {}, over that of ringleader", methods[i].name), "",
+                    "order in the papers", 1, errors[i] / errors.back().mean, 0, relation::at_least);
   result.figures.push_back(std::move(f));
 }
 
