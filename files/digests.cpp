@@ -69,13 +69,7 @@ namespace {
 using digest_bytes = std::array<unsigned char, EVP_MAX_MD_SIZE>;
 
 std::string in_digits(const digest_bytes& digest, unsigned int length) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  for (unsigned int i = 0; i < length; ++i) {
-    text += digits[digest[i] >> 4];
-    text += digits[digest[i] & 15];
-  }
-  return text;
+  return fmt::format("{:02x}", fmt::join(std::span(digest).first(length), ""));
 }
 
 } // namespace

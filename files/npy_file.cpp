@@ -32,18 +32,11 @@ struct number_name {
   std::size_t bytes;
 };
 
-constexpr auto number_names = std::to_array<number_name>({{"f8", npy_number::f64, 8},
-                                                          {"f4", npy_number::f32, 4},
-                                                          {"f2", npy_number::f16, 2},
-                                                          {"i8", npy_number::i64, 8},
-                                                          {"i4", npy_number::i32, 4},
-                                                          {"i2", npy_number::i16, 2},
-                                                          {"i1", npy_number::i8, 1},
-                                                          {"u8", npy_number::u64, 8},
-                                                          {"u4", npy_number::u32, 4},
-                                                          {"u2", npy_number::u16, 2},
-                                                          {"u1", npy_number::u8, 1},
-                                                          {"b1", npy_number::boolean, 1}});
+constexpr number_name number_names[] = {
+    {"f8", npy_number::f64, 8}, {"f4", npy_number::f32, 4}, {"f2", npy_number::f16, 2},
+    {"i8", npy_number::i64, 8}, {"i4", npy_number::i32, 4}, {"i2", npy_number::i16, 2},
+    {"i1", npy_number::i8, 1},  {"u8", npy_number::u64, 8}, {"u4", npy_number::u32, 4},
+    {"u2", npy_number::u16, 2}, {"u1", npy_number::u8, 1},  {"b1", npy_number::boolean, 1}};
 
 /// Takes a literal of Python apart. Nothing in it is evaluated.
 class literal_reader {
@@ -134,7 +127,7 @@ number_type type_in(literal_reader& in) {
     in.fail("expected numbers, found Python objects, which would run code of the file");
   const std::string_view name = type.substr(type.empty() ? 0 : 1);
   const auto found = std::ranges::find(number_names, name, &number_name::name);
-  if (found == number_names.end() || std::string_view("<>|").find(type.front()) == std::string_view::npos)
+  if (found == std::end(number_names) || std::string_view("<>|").find(type.front()) == std::string_view::npos)
     in.fail(fmt::format("expected numbers or truth values, found type {}", in_quotes(type)));
   return {found->what, type.front() == '>'};
 }
@@ -234,72 +227,40 @@ bool store(From value, To& to) {
   }
 }
 
+struct half {
+  std::uint16_t bits = 0;
+};
+
+float value_of(half x) { return float_of_half(x.bits); }
+template <class Number>
+Number value_of(Number x) {
+  return x;
+}
+
 /// Converts numbers of type `From`. Returns the index of the first that does not fit.
 template <class From, class To>
 std::size_t convert(const char* bytes, std::span<To> to) {
   for (std::size_t i = 0; i < to.size(); ++i) {
     From value{};
     std::memcpy(&value, bytes + i * sizeof value, sizeof value);
-    if (!store(value, to[i])) return i;
-  }
-  return to.size();
-}
-
-template <class To>
-std::size_t convert_halves(const char* bytes, std::span<To> to) {
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, bytes + i * sizeof bits, sizeof bits);
-    if (!store(float_of_half(bits), to[i])) return i;
+    if (!store(value_of(value), to[i])) return i;
   }
   return to.size();
 }
 
 template <class To>
 std::size_t convert(npy_number from, const char* bytes, std::span<To> to) {
-  switch (from) {
-  case npy_number::f64:
-    return convert<double>(bytes, to);
-  case npy_number::f32:
-    return convert<float>(bytes, to);
-  case npy_number::f16:
-    return convert_halves(bytes, to);
-  case npy_number::i64:
-    return convert<std::int64_t>(bytes, to);
-  case npy_number::i32:
-    return convert<std::int32_t>(bytes, to);
-  case npy_number::i16:
-    return convert<std::int16_t>(bytes, to);
-  case npy_number::i8:
-    return convert<std::int8_t>(bytes, to);
-  case npy_number::u64:
-    return convert<std::uint64_t>(bytes, to);
-  case npy_number::u32:
-    return convert<std::uint32_t>(bytes, to);
-  case npy_number::u16:
-    return convert<std::uint16_t>(bytes, to);
-  case npy_number::u8:
-  case npy_number::boolean:
-    break;
-  }
-  return convert<std::uint8_t>(bytes, to);
+  using converter = std::size_t (*)(const char*, std::span<To>);
+  constexpr converter in_order[] = {convert<double>,        convert<float>,         convert<half>,
+                                    convert<std::int64_t>,  convert<std::int32_t>,  convert<std::int16_t>,
+                                    convert<std::int8_t>,   convert<std::uint64_t>, convert<std::uint32_t>,
+                                    convert<std::uint16_t>, convert<std::uint8_t>,  convert<std::uint8_t>};
+  return in_order[static_cast<std::size_t>(from)](bytes, to);
 }
 
 } // namespace
 
 std::size_t convert_numbers(npy_number from, const char* bytes, std::span<float> to) {
-  return convert(from, bytes, to);
-}
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<double> to) {
-  return convert(from, bytes, to);
-}
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<std::int64_t> to) {
-  return convert(from, bytes, to);
-}
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<std::int32_t> to) {
-  return convert(from, bytes, to);
-}
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<std::uint8_t> to) {
   return convert(from, bytes, to);
 }
 
@@ -442,7 +403,7 @@ void npy_file::read_as(std::span<To> to) {
   while (!to.empty()) {
     const std::span<To> part = to.first(std::min(piece / width, to.size()));
     take_next(std::span(buffer).first(part.size() * width), width);
-    const std::size_t fitting = convert_numbers(header_.numbers, buffer.data(), part);
+    const std::size_t fitting = convert(header_.numbers, buffer.data(), part);
     if (fitting < part.size())
       fail(fmt::format("number {} is {}", done_ + fitting,
                        std::is_same_v<To, float> ? "too large for float32"

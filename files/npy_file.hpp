@@ -55,14 +55,9 @@ npy_header parse_npy_text(const std::filesystem::path& file, std::string_view wh
 /// 64.
 std::string npy_header_for(npy_number n, const shape& dims);
 
-/// Converts numbers of type `from`, little endian, to.size() of them. Returns the place of the first that
-/// `to` cannot hold, one beyond float32 or a fraction among whole numbers; to.size() if all fit. A whole
-/// number of more than 53 bits is rounded to the next double.
+/// Converts numbers of type `from`, little endian, to.size() of them. Returns the place of the first that is
+/// beyond float32; to.size() if all fit.
 std::size_t convert_numbers(npy_number from, const char* bytes, std::span<float> to);
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<double> to);
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<std::int64_t> to);
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<std::int32_t> to);
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<std::uint8_t> to);
 
 /// The bytes of an npy file one after the other, wherever they lie: in a file or in an entry of an archive.
 ///
@@ -105,7 +100,8 @@ public:
   std::size_t left() const noexcept { return header_.dims.size() - done_; }
 
   /// Reads the next numbers, in row-major order, and converts them. An array in Fortran order is held in
-  /// memory, as its file has it, from the first number to the last.
+  /// memory, as its file has it, from the first number to the last. A whole number of more than 53 bits is
+  /// rounded to the next double.
   ///
   /// Errors  file_error also for a number that `to` cannot hold: one beyond float32, or a fraction among
   ///         whole numbers; std::invalid_argument for more numbers than are left.
