@@ -75,7 +75,6 @@ std::vector<std::uint8_t> read_up_to(byte_source& source, std::uint64_t count);
 inline constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 /// The lines of a text file, without their ends ("\n" or "\r\n") and without a byte-order mark.
-///
 /// Errors  file_error for an empty line before another, for a line over `longest` bytes, and as byte_source.
 /// Threads one caller at a time.
 class line_reader {

@@ -319,8 +319,20 @@ npy_file::npy_file(const fs::path& file)
 
 npy_file::npy_file(fs::path file, std::string name, std::unique_ptr<npy_bytes> bytes)
     : file_(std::move(file)), name_(std::move(name)), bytes_(std::move(bytes)) {
-  read_header();
-  require_size();
+  const std::uint64_t all = bytes_->left();
+  if (all < npy_preamble) fail(fmt::format("expected an array of numpy, found {} bytes", all));
+  const std::string who = fmt::format("array {}", in_quotes(name_));
+  std::string head = take(npy_preamble);
+  const npy_text_place place = parse_npy_preamble(file_, who, head);
+  const std::size_t end = place.begin + place.length;
+  if (end < npy_preamble || end > all) fail("its header is longer than the array");
+  head += take(end - npy_preamble);
+  header_ = parse_npy_text(file_, who, std::string_view(head).substr(place.begin));
+  // its shape and type say how many bytes follow
+  const std::uint64_t width = byte_size(header_.numbers), found = bytes_->left(), count = header_.dims.size();
+  if (found / width < count || (!bytes_->is_packed() && (found % width != 0 || found / width != count)))
+    fail(fmt::format("its shape of {} needs {} numbers of {} bytes, found {}{} bytes",
+                     to_string(header_.dims), count, width, bytes_->is_packed() ? "at most " : "", found));
   if (left() == 0) require_end();
 }
 
@@ -347,30 +359,6 @@ std::string npy_file::take(std::size_t count) {
   std::string bytes(count, '\0');
   take(std::span(bytes));
   return bytes;
-}
-
-void npy_file::read_header() {
-  const std::uint64_t all = bytes_->left();
-  if (all < npy_preamble) fail(fmt::format("expected an array of numpy, found {} bytes", all));
-  const std::string who = fmt::format("array {}", in_quotes(name_));
-  std::string head = take(npy_preamble);
-  const npy_text_place place = parse_npy_preamble(file_, who, head);
-  const std::size_t end = place.begin + place.length;
-  if (end < npy_preamble || end > all) fail("its header is longer than the array");
-  head += take(end - npy_preamble);
-  header_ = parse_npy_text(file_, who, std::string_view(head).substr(place.begin));
-}
-
-/// The header's shape and type say how many bytes follow.
-void npy_file::require_size() const {
-  const std::uint64_t width = byte_size(header_.numbers);
-  const std::uint64_t found = bytes_->left();
-  const std::uint64_t count = header_.dims.size();
-  const bool fits =
-      bytes_->is_packed() ? found / width >= count : found % width == 0 && found / width == count;
-  if (!fits)
-    fail(fmt::format("its shape of {} needs {} numbers of {} bytes, found {}{} bytes",
-                     to_string(header_.dims), count, width, bytes_->is_packed() ? "at most " : "", found));
 }
 
 /// The checksum of packed bytes is compared where they end.

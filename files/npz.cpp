@@ -61,45 +61,36 @@ private:
 
 std::string array_called(std::string_view name) { return "array " + in_quotes(name); }
 
+std::uint64_t bytes_of_file_at(const std::filesystem::path& path) {
+  std::error_code gone;
+  const auto status = std::filesystem::status(path, gone);
+  if (!std::filesystem::exists(status)) throw_unreadable(path, gone ? gone.value() : ENOENT);
+  if (!std::filesystem::is_regular_file(status))
+    throw_malformed(path, "expected a file, found something else");
+  return std::filesystem::file_size(path);
+}
+
+zip_t* opened(const std::filesystem::path& path) {
+  int code = 0;
+  if (zip_t* const archive = zip_open(path.c_str(), ZIP_RDONLY, &code)) return archive;
+  zip_error_t why;
+  zip_error_init_with_code(&why, code);
+  const std::string text =
+      fmt::format("expected a zip archive of numpy, found none: {}", zip_error_strerror(&why));
+  zip_error_fini(&why);
+  throw_malformed(path, text);
+}
+
 } // namespace
 
-struct npz_file::archive {
-  explicit archive(const std::filesystem::path& path) {
-    std::error_code gone;
-    const auto status = std::filesystem::status(path, gone);
-    if (!std::filesystem::exists(status)) throw_unreadable(path, gone ? gone.value() : ENOENT);
-    if (!std::filesystem::is_regular_file(status))
-      throw_malformed(path, "expected a file, found something else");
-    bytes = std::filesystem::file_size(path);
-    int code = 0;
-    handle = zip_open(path.c_str(), ZIP_RDONLY, &code);
-    if (handle != nullptr) return;
-    zip_error_t why;
-    zip_error_init_with_code(&why, code);
-    const std::string text =
-        fmt::format("expected a zip archive of numpy, found none: {}", zip_error_strerror(&why));
-    zip_error_fini(&why);
-    throw_malformed(path, text);
-  }
-  ~archive() {
-    if (handle != nullptr) zip_discard(handle);
-  }
-  archive(const archive&) = delete;
-  archive& operator=(const archive&) = delete;
-
-  zip_t* handle = nullptr;
-  std::uint64_t bytes = 0; ///< of the file
-};
-
-npz_file::~npz_file() = default;
-npz_file::npz_file(npz_file&&) noexcept = default;
+void zip_closer::operator()(zip* archive) const noexcept { zip_discard(archive); }
 
 npz_file::npz_file(const std::filesystem::path& path, const std::vector<std::string>& wanted)
-    : path_(path), archive_(std::make_unique<archive>(path)) {
+    : path_(path), file_bytes_(bytes_of_file_at(path)), archive_(opened(path)) {
   std::set<std::string, std::less<>> names;
-  const zip_int64_t count = zip_get_num_entries(archive_->handle, 0);
+  const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
   for (zip_int64_t i = 0; i < count; ++i) {
-    const char* name = zip_get_name(archive_->handle, static_cast<zip_uint64_t>(i), 0);
+    const char* name = zip_get_name(archive_.get(), static_cast<zip_uint64_t>(i), 0);
     if (name != nullptr && std::string_view(name).ends_with('/')) continue; // a folder
     const std::string_view entry = name == nullptr ? "" : name;
     const std::string_view stem = entry.substr(0, entry.rfind('.'));
@@ -120,7 +111,7 @@ npz_array npz_file::checked(std::uint64_t entry) const {
   zip_stat_init(&status);
   constexpr zip_uint64_t needed =
       ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
-  if (zip_stat_index(archive_->handle, entry, 0, &status) != 0 || (status.valid & needed) != needed)
+  if (zip_stat_index(archive_.get(), entry, 0, &status) != 0 || (status.valid & needed) != needed)
     throw_malformed(path_, fmt::format("entry {} is damaged", entry));
   const std::string_view name = status.name;
   if (!name.ends_with(suffix))
@@ -130,10 +121,10 @@ npz_array npz_file::checked(std::uint64_t entry) const {
   const bool stored = status.comp_method == ZIP_CM_STORE;
   if ((!stored && status.comp_method != ZIP_CM_DEFLATE) || status.encryption_method != ZIP_EM_NONE)
     throw_malformed(path_, who + " is packed or encrypted in a way that numpy does not use");
-  if (status.comp_size > archive_->bytes ||
+  if (status.comp_size > file_bytes_ ||
       (stored ? status.size != status.comp_size : status.size / best_deflate_ratio > status.comp_size))
     throw_malformed(path_, fmt::format("{} is said to have {} bytes, packed {}, and the file has {}", who,
-                                       status.size, status.comp_size, archive_->bytes));
+                                       status.size, status.comp_size, file_bytes_));
   a.bytes = status.size;
   a.header = open(a).header();
   return a;
@@ -141,7 +132,7 @@ npz_array npz_file::checked(std::uint64_t entry) const {
 
 npy_file npz_file::open(const npz_array& what) const {
   return {path_, what.name,
-          std::make_unique<bytes_of_entry>(archive_->handle, what.entry, what.bytes, path_,
+          std::make_unique<bytes_of_entry>(archive_.get(), what.entry, what.bytes, path_,
                                            array_called(what.name))};
 }
 
@@ -237,11 +228,6 @@ zip_int64_t archive_output::run(void* data, zip_uint64_t length, zip_source_cmd_
   }
 }
 
-struct discards {
-  void operator()(zip_t* archive) const noexcept { zip_discard(archive); }
-};
-using open_archive = std::unique_ptr<zip_t, discards>;
-
 /// Adds an array, whose bytes must live until the archive is closed.
 void add(zip_t* archive, const std::string& name, const std::string& header,
          std::span<const std::byte> numbers) {
@@ -287,7 +273,7 @@ void write_npz(const std::filesystem::path& path, std::span<const array_to_store
   zip_error_init(&error);
   zip_source_t* target = zip_source_function_create(archive_output::command, &output, &error);
   if (target == nullptr) throw std::bad_alloc();
-  open_archive archive(zip_open_from_source(target, ZIP_CREATE | ZIP_TRUNCATE, &error));
+  std::unique_ptr<zip_t, zip_closer> archive(zip_open_from_source(target, ZIP_CREATE | ZIP_TRUNCATE, &error));
   if (!archive) {
     zip_source_free(target);
     throw std::runtime_error(fmt::format("npz: {}", zip_error_strerror(&error)));

@@ -61,10 +61,6 @@ safetensors_file::safetensors_file(const std::filesystem::path& path) : path_(pa
   errno = 0;
   file_.open(path, std::ios::binary);
   if (!file_) throw_unreadable(path, errno != 0 ? errno : EIO);
-  read_header();
-}
-
-void safetensors_file::read_header() {
   file_.seekg(0, std::ios::end);
   const std::streamoff end = file_.tellg();
   if (end < 0) throw_unreadable(path_, EISDIR);

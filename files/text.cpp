@@ -1,5 +1,7 @@
 #include <mailgrad/files/text.hpp>
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 namespace mailgrad {
@@ -36,11 +38,7 @@ namespace {
 constexpr char mark = '\0';
 constexpr std::size_t escaped_length = 3; // the mark and two digits
 
-std::string marked_digits(char byte) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  const auto number = static_cast<std::uint8_t>(byte);
-  return {mark, digits[number >> 4], digits[number & 0xf]};
-}
+std::string marked_digits(char byte) { return mark + fmt::format("{:02x}", static_cast<std::uint8_t>(byte)); }
 
 /// The byte for which the first characters of `text` stand, if they are a mark and two digits.
 std::optional<char> byte_of(std::string_view text) {
