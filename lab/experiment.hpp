@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mailgrad::lab {
@@ -91,11 +92,16 @@ struct figure_axis {
 
 /// A picture of an experiment as numbers; whoever draws it decides how it looks.
 struct figure {
+  figure(std::string file, std::string heading, std::string words, figure_axis along, figure_axis up,
+         std::vector<figure_series> drawn = {})
+      : name(std::move(file)), title(std::move(heading)), caption(std::move(words)), x(std::move(along)),
+        y(std::move(up)), series(std::move(drawn)) {}
+
   std::string name; ///< of its file, without a suffix
   std::string title;
   std::string caption; ///< what it shows, in whole sentences
-  figure_axis x{}, y{};
-  std::vector<figure_series> series{}; ///< at most six
+  figure_axis x, y;
+  std::vector<figure_series> series; ///< at most six
 };
 
 /// What each worker of a run did until a moment, a row for each: bars where it computed, lines where it
@@ -128,15 +134,8 @@ struct claim {
 
   bool holds() const noexcept {
     const double off = measured - expected; // a NaN holds nothing
-    switch (how) {
-    case relation::at_most:
-      return off <= tolerance;
-    case relation::at_least:
-      return off >= -tolerance;
-    case relation::equals:
-      break;
-    }
-    return off <= tolerance && off >= -tolerance;
+    const bool is_small = off <= tolerance, is_large = off >= -tolerance;
+    return how == relation::at_most ? is_small : how == relation::at_least ? is_large : is_small && is_large;
   }
 };
 

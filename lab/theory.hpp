@@ -35,7 +35,6 @@ double deviation_of_kth_pareto(std::uint32_t k, std::uint32_t m, double alpha);
 
 /// Of m workers whose times are `shift` and an exponential time of mean 1, how many to wait for, so that a
 /// gradient of an update takes the least time, where the others are interrupted.
-///
 /// Source  Chen et al., "Revisiting distributed synchronous SGD", 2016, which waits for 96 of 100.
 std::uint32_t best_number_to_wait_for(std::uint32_t m, double shift);
 
@@ -47,7 +46,6 @@ double goodput_of_quorum(std::uint32_t learners, std::uint32_t quorum, double up
 /// The t that a value of Student's distribution exceeds, on either side, with the probability `beyond`. It
 /// says how many of its own standard errors a mean of `freedom` + 1 normal values is off by chance; with two
 /// values and a thousandth these are 637, with eight 5.4, and with many 3.3.
-///
 /// Source  Abramowitz & Stegun, Handbook of Mathematical Functions, 1964, 26.7.3 and 26.7.4.
 /// Errors  infinite without a degree of freedom.
 double students_quantile(std::uint64_t freedom, double beyond);
@@ -65,30 +63,12 @@ double largest_mean_square_step(double workers);
 /// not stable.
 double floor_of_memoryless(double workers, double a);
 
-/// By so much the root of E x^2 shrinks or grows with an update, in the end.
-double mean_square_radius(double workers, double a, double beta);
-
-/// The step, for the largest curvature 1, at which coordinates of curvature 1 and 1 / `condition` shrink
-/// best together, and the larger of their radii.
-struct best_descent {
-  double step = 0;
-  double radius = 1;
-};
-best_descent best_with_momentum(double workers, double beta, double condition);
-
 /// The modulus of the largest root of the characteristic polynomial: by so much the weights shrink or grow
 /// with an update, in the end.
 double radius_of_fixed_delay(unsigned tau, double a, double beta = 0);
 
 /// The least step at which that radius is 1. Without momentum it is 2 sin(pi / (4 tau + 2)).
 double largest_stable_step(unsigned tau, double beta = 0);
-
-/// The step without momentum whose radius is the least, and that radius.
-struct best_rate {
-  double step = 1;
-  double radius = 0;
-};
-best_rate best_of_fixed_delay(unsigned tau);
 
 /// E x^2 where noise keeps it in the end, over that of the noise in one update; infinite for a step that is
 /// not stable.

@@ -61,7 +61,6 @@ class retimed_run {
 public:
   /// `recorded` are the options of the run, without a recording; what makes no sense in virtual time is left
   /// out, such as devices, files, tests and conditions that end it.
-  ///
   /// Errors  std::invalid_argument in one line: no such worker, a factor that is not above 0, a wrong law or
   ///         policy; recording_error as pace_of().
   retimed_run(const training_options& recorded, const recording& order, const what_if& changed);

@@ -4,11 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
 
 // Sixteen workers, of which the slowest B of each update are not waited for. First they are not interrupted
 // either: they finish a gradient that comes too late and is dropped, and only then begin with the new
@@ -59,18 +54,6 @@ struct interrupted_setting {
   std::uint64_t rounds;
 };
 
-/// What an update costs for each of its gradients, for several numbers of workers to wait for. With one seed
-/// each worker draws the same times in each round, so that the numbers compare well.
-struct cost_by_number {
-  std::vector<std::uint32_t> numbers;
-  std::vector<seeds_mean> costs;
-
-  std::uint32_t best() const {
-    const auto least = std::ranges::min_element(costs, {}, &seeds_mean::mean);
-    return numbers[static_cast<std::size_t>(least - costs.begin())];
-  }
-};
-
 double cost_of(const interrupted_setting& s, std::uint32_t number, std::uint64_t seed,
                const experiment_options& options) {
   const std::string delays = s.shift > 0 ? fmt::format("shifted-exp:shift={},mean=1", s.shift) : "exp";
@@ -78,47 +61,41 @@ double cost_of(const interrupted_setting& s, std::uint32_t number, std::uint64_t
          number;
 }
 
-cost_by_number costs_around(const interrupted_setting& s, std::uint32_t best,
-                            const experiment_options& options) {
-  constexpr std::uint64_t seeds = 4;
-  cost_by_number found;
-  for (std::uint32_t number = std::max(best, 2U) - 1; number <= std::min(best + 1, s.workers); ++number) {
-    found.numbers.push_back(number);
-    found.costs.push_back(mean_over_seeds(options, seeds, [&](std::uint64_t seed) {
-      return cost_of({s.workers, s.shift, s.rounds / seeds}, number, seed, options);
-    }));
-  }
-  return found;
-}
-
-/// Workers that are interrupted as soon as an update has been made without them.
+/// Workers that are interrupted as soon as an update has been made without them: what an update costs for
+/// each of its gradients, for the best number of workers to wait for and its neighbours. With one seed each
+/// worker draws the same times in each round, so that the numbers compare well.
 void claim_interrupted(const interrupted_setting& s, const experiment_options& options,
                        experiment_result& result, figure_series& measured) {
-  const std::uint32_t best = best_number_to_wait_for(s.workers, s.shift);
-  const cost_by_number found = costs_around(s, best, options);
+  constexpr std::uint64_t seeds = 4;
+  const std::uint32_t best = best_number_to_wait_for(s.workers, s.shift), first = std::max(best, 2U) - 1;
+  std::vector<seeds_mean> costs;
+  for (std::uint32_t n = first; n <= std::min(best + 1, s.workers); ++n)
+    costs.push_back(mean_over_seeds(options, seeds, [&](std::uint64_t seed) {
+      return cost_of({s.workers, s.shift, s.rounds / seeds}, n, seed, options);
+    }));
+  const auto least = std::ranges::min_element(costs, {}, &seeds_mean::mean) - costs.begin();
+  const double found = first + static_cast<double>(least);
   const std::string what = fmt::format("{} workers of {:g} + exponential s, interrupted", s.workers, s.shift);
   result.expect("best number to wait for, " + what, "", "least (c + H(M) - H(M - N)) / N", best,
-                {static_cast<double>(found.best()), {claim::unknown, found.costs.front().spread.seeds}});
-  if (s.workers == all_workers) measured.add(s.shift, found.best());
-  for (std::size_t i = 0; i < found.numbers.size(); ++i) {
-    const std::uint32_t n = found.numbers[i];
+                {found, {claim::unknown, seeds}});
+  if (s.workers == all_workers) measured.add(s.shift, found);
+  for (std::uint32_t i = 0; i < costs.size(); ++i) {
+    const std::uint32_t n = first + i;
     const double exact = (s.shift + mean_of_kth_exponential(n, s.workers)) / n;
     const double chance =
         chance_of_mean(deviation_of_kth_exponential(n, s.workers) / n, static_cast<double>(s.rounds));
     result.expect(fmt::format("time of a gradient, {} of {}", n, what), "s", "(c + H(M) - H(M - N)) / N",
-                  exact, found.costs[i], std::max(0.005 * exact, chance));
+                  exact, costs[i], std::max(0.005 * exact, chance));
   }
 }
 
 void run_interrupted(const experiment_options& options, experiment_result& result) {
-  figure f{"number",
-           "How many of sixteen workers to wait for",
+  figure f("number", "How many of sixteen workers to wait for",
            "How many workers an update waits for, if it takes the least time for each of its gradients. "
            "Steps take c seconds and an exponential time of mean 1, and whoever is late is "
            "interrupted. Measured are the known number and its two neighbours.",
-           {"c, the least time of a step [s]"},
-           {"workers to wait for"},
-           {{"known", series_look::line}, {"measured"}}};
+           {"c, the least time of a step [s]"}, {"workers to wait for"},
+           {{"known", series_look::line}, {"measured"}});
   const std::vector<interrupted_setting> settings =
       options.quick ? std::vector<interrupted_setting>{{all_workers, 1, 8'000}, {all_workers, 10, 2'000}}
                     : std::vector<interrupted_setting>{{all_workers, 0, 40'000}, {all_workers, 1, 40'000},
@@ -133,18 +110,16 @@ void run_interrupted(const experiment_options& options, experiment_result& resul
 } // namespace
 
 void run_backup_workers(const experiment_options& options, experiment_result& result) {
-  figure f{
-      "time",
-      "What backup workers gain",
+  figure f(
+      "time", "What backup workers gain",
       "Mean time of an update of 16 workers that does not wait for the B slowest, over the number of "
       "gradients in it. Less is better where noise decides how many updates are needed. The last line is of "
       "exponential times, if late workers were interrupted.",
-      {"backup workers B"},
-      {"time of an update / its gradients [s]"},
+      {"backup workers B"}, {"time of an update / its gradients [s]"},
       {{"exact, exponential", series_look::line},
        {"measured, exponential"},
        {"measured, Pareto, alpha 2"},
-       {"exact, if interrupted", series_look::line}}};
+       {"exact, if interrupted", series_look::line}});
   double least_heavy = 1e9, heavy_without = 0;
   for (const unsigned backups : {0U, 1U, 2U, 4U, 8U, 12U}) {
     const unsigned needed = all_workers - backups;

@@ -3,15 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <numbers>
 #include <numeric>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 // Gradients travel in lossy wire formats, from workers of constant speed that take turns, so each is M - 1
 // versions old. The experiment repeats what the formats do in double precision, with code of its own.
@@ -96,7 +89,10 @@ double exact_error(const problem& p, const wire_way& w, std::uint32_t workers, s
   return std::sqrt(mean_square(versions.back()));
 }
 
-void claim_compressed_paths(const experiment_options& options, experiment_result& result) {
+/// At the minimum the gradients of workers with unlike data differ from 0, and add up to 0. Each sends its
+/// largest numbers, along the steepest axes, where the sum is 0: what it keeps of the others is what moves
+/// them.
+void claim_compressed_errors(const experiment_options& options, experiment_result& result) {
   for (const std::uint32_t workers : {1U, 5U})
     for (const wire_way& w : wire_ways) {
       const problem p;
@@ -104,11 +100,6 @@ void claim_compressed_paths(const experiment_options& options, experiment_result
       result.expect(fmt::format("error after 60 updates, delay {}, {}", workers - 1, w.name()), "",
                     "recursion", exact, error_of(p, w, workers, 60, options), 1e-3 * exact);
     }
-}
-
-/// At the minimum the gradients of the workers differ from 0, and add up to 0. Each sends its largest
-/// numbers, along the steepest axes, where the sum is 0: what it keeps of the others is what moves them.
-void claim_feedback(const experiment_options& options, experiment_result& result) {
   const problem unlike{10, 0.05, {-3, -1, 1, 3}};
   const double without = error_of(unlike, quarter_alone, 4, 4000, options);
   result.expect("4 workers of unlike data end at, with feedback", "", "a third of that without", without / 3,
@@ -127,13 +118,12 @@ double stable_step_over(const wire_way& w, std::uint32_t workers, const experime
 }
 
 void claim_steps(const experiment_options& options, experiment_result& result) {
-  figure f{"step",
-           "Where gradients are stale, compression costs less",
+  figure f("step", "Where gradients are stale, compression costs less",
            "The largest stable step of a quadratic whose axes are alike, with top-k and error feedback, by "
            "workers in turn. The line is 2 sin(pi / (4 M - 2)), which holds without compression.",
            {"workers M", axis_scale::doubling},
            {"largest stable step [1 / curvature]", axis_scale::logarithmic},
-           {{"closed form, all are sent", series_look::line}}};
+           {{"closed form, all are sent", series_look::line}});
   const std::vector<std::uint32_t> counts =
       options.quick ? std::vector<std::uint32_t>{1, 16} : std::vector<std::uint32_t>{1, 2, 4, 8, 16};
   std::vector<double> kept; // of the step, if a quarter is sent
@@ -159,15 +149,13 @@ void claim_steps(const experiment_options& options, experiment_result& result) {
 /// With noise and workers of exponential times.
 figure noise_by_workers(const experiment_options& options) {
   const std::uint64_t seeds = options.quick ? 3 : 10;
-  figure f{"noise",
-           "With error feedback, what compression adds to the noise grows with the delay",
+  figure f("noise", "With error feedback, what compression adds to the noise grows with the delay",
            fmt::format(
                "Distance from the minimum after 2000 updates of rate 0.05 with noise of deviation 1, root "
                "mean square over {} seeds, with workers of exponential times and like data: what is fed back "
                "late adds to the noise, and what is lost does not.",
                seeds),
-           {"workers", axis_scale::doubling},
-           {"distance from the minimum"}};
+           {"workers", axis_scale::doubling}, {"distance from the minimum"});
   const wire_way noisy[] = {{"float32", 0, true}, quarter, {"1-bit", 0, true}, quarter_alone};
   for (const wire_way& w : noisy) {
     figure_series s{w.name(), series_look::joined};
@@ -191,8 +179,7 @@ figure noise_by_workers(const experiment_options& options) {
 } // namespace
 
 void run_compressed_gradients(const experiment_options& options, experiment_result& result) {
-  claim_compressed_paths(options, result);
-  claim_feedback(options, result);
+  claim_compressed_errors(options, result);
   claim_steps(options, result);
   result.figures.push_back(noise_by_workers(options));
 }

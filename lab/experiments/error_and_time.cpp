@@ -5,14 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 // One run gives both curves: by updates the barrier wins, by time it loses, until the noise floor. Eight
 // workers without memory, curvature 1, step 0.1, noise of deviation 1, and each coordinate begins at 10.
@@ -106,17 +99,8 @@ struct regime {
   std::vector<std::size_t> compared;
 };
 
-std::vector<curve> curves_of(const regime& r, const experiment_options& options) {
-  std::vector<curve> all;
-  for (std::uint64_t s = 0; s < (options.quick ? 100U : 600U); ++s)
-    all.push_back(run_once(r.policy, r.updates, options.seed + s, options));
-  return all;
-}
-
 seeds_mean at(const std::vector<curve>& all, std::vector<double> curve::*what, std::size_t update) {
-  std::vector<double> values;
-  for (const curve& c : all) values.push_back((c.*what)[update]);
-  return mean_over_seeds(values);
+  return mean_of(all, [&](const curve& c) { return (c.*what)[update]; });
 }
 
 std::size_t first_below(const std::vector<double>& square, double target) {
@@ -149,36 +133,29 @@ void claim_time(const regime& r, const std::vector<curve>& all, const std::strin
                 m.by_chance() + static_cast<double>(updates) * r.seconds);
 }
 
-/// The mean square of runs over what the orders of their workers make it. Coordinates differ by noise alone,
-/// so the mean square of n of them has at most the relative deviation that it has around 0: the root of 2/n.
-void claim_own_orders(const std::vector<curve>& all, std::size_t update, const experiment_options& options,
-                      experiment_result& result) {
-  const double found = at(all, &curve::square, update).mean, known = at(all, &curve::along, update).mean;
-  const double values = static_cast<double>(coordinates(options) * all.size());
-  result.expect(fmt::format("the same after {} updates, over that of the orders of these runs", update), "",
-                "recursion along the order of each run", 1, {found / known, {claim::unknown, all.size()}},
-                chance_of_mean(std::sqrt(2.0), values));
-}
-
-/// Without memory, each worker is as likely to be the next as any other.
-void claim_order(const regime& r, const std::vector<curve>& all, experiment_result& result) {
-  double repeated = 0;
-  for (const curve& c : all) repeated += static_cast<double>(c.repeated);
-  const double updates = static_cast<double>(all.size() * (r.updates - 1)), p = 1.0 / racing_workers;
-  result.expect("updates of async by the worker of the one before", "", "1/M", p,
-                {repeated / updates, {claim::unknown, all.size()}},
-                chance_of_mean(std::sqrt(p * (1 - p)), updates));
-}
-
+/// Where workers have an order, runs are also compared with what their own orders make of them. Coordinates
+/// differ by noise alone, so the mean square of n of them has at most the relative deviation that it has
+/// around 0: the root of 2/n. Without memory, each worker is as likely to be the next as any other.
 void claim_errors(const regime& r, const std::vector<curve>& all, const experiment_options& options,
                   experiment_result& result) {
+  const seeds_spread of_runs{claim::unknown, all.size()};
+  const double values = static_cast<double>(coordinates(options) * all.size());
   for (const std::size_t u : r.compared) {
     const seeds_mean m = at(all, &curve::square, u);
     result.expect(fmt::format("mean square of {} after {} updates", r.policy, u), "",
                   "recursion of second moments", r.exact[u], m, m.by_chance() + 1e-4 * r.exact[u]);
-    if (r.has_order) claim_own_orders(all, u, options, result);
+    if (r.has_order)
+      result.expect(fmt::format("the same after {} updates, over that of the orders of these runs", u), "",
+                    "recursion along the order of each run", 1,
+                    {m.mean / at(all, &curve::along, u).mean, of_runs},
+                    chance_of_mean(std::sqrt(2.0), values));
   }
-  if (r.has_order) claim_order(r, all, result);
+  if (!r.has_order) return;
+  double repeated = 0;
+  for (const curve& c : all) repeated += static_cast<double>(c.repeated);
+  const double updates = static_cast<double>(all.size() * (r.updates - 1)), p = 1.0 / racing_workers;
+  result.expect("updates of async by the worker of the one before", "", "1/M", p,
+                {repeated / updates, of_runs}, chance_of_mean(std::sqrt(p * (1 - p)), updates));
 }
 
 void draw(const regime& r, const std::vector<curve>& all, figure& by_updates, figure& by_time) {
@@ -200,33 +177,30 @@ void draw(const regime& r, const std::vector<curve>& all, figure& by_updates, fi
 } // namespace
 
 void run_error_and_time(const experiment_options& options, experiment_result& result) {
-  const std::array regimes{regime{"async",
-                                  800,
-                                  1.0 / racing_workers,
-                                  true,
-                                  mean_square_path(racing_workers, a, start, a * a, 800),
-                                  {8, 16, 40, 80, 800}},
-                           regime{"sync",
-                                  80,
-                                  mean_of_kth_exponential(racing_workers, racing_workers),
-                                  false,
-                                  exact_sync(80),
-                                  {1, 10, 20, 50, 80}}};
+  const regime regimes[] = {{"async",
+                             800,
+                             1.0 / racing_workers,
+                             true,
+                             mean_square_path(racing_workers, a, start, a * a, 800),
+                             {8, 16, 40, 80, 800}},
+                            {"sync",
+                             80,
+                             mean_of_kth_exponential(racing_workers, racing_workers),
+                             false,
+                             exact_sync(80),
+                             {1, 10, 20, 50, 80}}};
   const std::string what = "Mean square of the weights of a quadratic, eight workers that take exponential "
                            "times, step 0.1. ";
-  figure by_updates{"updates",
-                    "Error against updates",
-                    what + "By updates the barrier is ahead.",
-                    {"updates of the weights"},
-                    {"mean square", axis_scale::logarithmic}};
-  figure by_time{"time",
-                 "Error against time, of the same runs",
-                 what + "By time async is ahead, until its noise floor.",
-                 {"virtual time [s]"},
-                 {"mean square", axis_scale::logarithmic}};
+  figure by_updates("updates", "Error against updates", what + "By updates the barrier is ahead.",
+                    {"updates of the weights"}, {"mean square", axis_scale::logarithmic});
+  figure by_time("time", "Error against time, of the same runs",
+                 what + "By time async is ahead, until its noise floor.", {"virtual time [s]"},
+                 {"mean square", axis_scale::logarithmic});
   seeds_mean floor; // of async
   for (const regime& r : regimes) {
-    const std::vector<curve> all = curves_of(r, options);
+    const std::vector<curve> all = over_seeds(options, options.quick ? 100 : 600, [&](std::uint64_t seed) {
+      return run_once(r.policy, r.updates, seed, options);
+    });
     claim_errors(r, all, options, result);
     for (const double square : {10.0, 1.0, 0.1})
       claim_time(r, all, fmt::format("time of {} to a mean square of {:g}", r.policy, square),

@@ -2,11 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <cstddef>
-#include <utility>
-#include <vector>
-
 // The quadratic of the Ringmaster paper's code, of 1729 coordinates, with workers of very unlike speeds:
 // worker i takes 1 + sqrt(i - 1) + |N(0, i)| seconds. All methods have the rates of that code, but for the
 // delay-adaptive one in the quick run, whose rate goes with 1 / workers.
@@ -135,26 +130,20 @@ void run_fresh_gradients(const experiment_options& options, experiment_result& r
   constexpr std::uint64_t seeds = 2;
   const std::vector<double> moments =
       options.quick ? std::vector<double>{compared_early} : std::vector<double>{compared_early, 500};
-  figure f{
-      "loss",
-      "Loss against time with workers of unlike speed",
+  figure f(
+      "loss", "Loss against time with workers of unlike speed",
       fmt::format("{} workers, of which worker i takes 1 + sqrt(i - 1) + |N(0, i)| seconds, and a quadratic "
                   "of 1729 coordinates with noise of deviation 0.01 in each.",
                   workers),
-      {"virtual time [s]"},
-      {"f - f*", axis_scale::logarithmic}};
+      {"virtual time [s]"}, {"f - f*", axis_scale::logarithmic});
   std::vector<double> early, late;
   for (const timed_method& m : methods_for(workers)) {
-    std::vector<double> first, last;
-    loss_path made;
-    for (std::uint64_t s = 0; s < seeds; ++s) {
-      made = run_method(m, "each", workers, moments, options.seed + s, options);
-      first.push_back(made.compared.front());
-      last.push_back(made.compared.back());
-    }
-    early.push_back(mean_over_seeds(first).mean);
-    late.push_back(mean_over_seeds(last).mean);
-    f.series.push_back({m.name, series_look::points, std::move(made.shown)});
+    std::vector<loss_path> runs = over_seeds(options, seeds, [&](std::uint64_t seed) {
+      return run_method(m, "each", workers, moments, seed, options);
+    });
+    early.push_back(mean_of(runs, [](const loss_path& p) { return p.compared.front(); }).mean);
+    late.push_back(mean_of(runs, [](const loss_path& p) { return p.compared.back(); }).mean);
+    f.series.push_back({m.name, series_look::points, std::move(runs.back().shown)});
   }
   if (!options.quick) claim_known(methods_for(workers), workers, options, result);
   const char* from = "order in the paper";

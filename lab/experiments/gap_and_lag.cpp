@@ -2,11 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <cstddef>
-#include <utility>
-#include <vector>
-
 // The gap is how far the weights that a worker is sent have moved since it was sent some before, as a root
 // mean square. M equal workers take turns, so M updates lie between. The gradients are noise alone (curvature
 // 0), so that the gap of three methods is known exactly.
@@ -35,9 +30,7 @@ double exact_dana(double m) {
 }
 
 struct gap_method {
-  const char* name;
-  const char* optimizer;
-  const char* cure;
+  const char *name, *optimizer, *cure;
   double (*exact)(double workers); ///< null: none is known
 };
 
@@ -99,19 +92,15 @@ std::vector<sampled_figures> pairs_of(const gap_method& way, const experiment_op
 double first_order(double gap) { return gap * gap * (1 - 1.0 / gap_coordinates) / 2; }
 
 void draw_pairs(const experiment_options& options, experiment_result& result) {
-  figure lags{"pairs-lag",
-              "How far weights move within a lag: single gradients",
+  figure lags("pairs-lag", "How far weights move within a lag: single gradients",
               "A point is a sampled gradient of one of 8 workers with exponential times, on a quadratic with "
               "noise. The learning rate is 0.005 for all.",
-              {"lag [updates]"},
-              {"gap [weights, root mean square]", axis_scale::logarithmic}};
-  figure cosines{
-      "pairs-cosine",
-      "What the gap does to a gradient",
+              {"lag [updates]"}, {"gap [weights, root mean square]", axis_scale::logarithmic});
+  figure cosines(
+      "pairs-cosine", "What the gap does to a gradient",
       "The same gradients: 1 - the cosine between each and a fresh one of the same batch. Whatever "
       "the lag and the method, the gap alone decides. The line is exact to first order.",
-      {"gap [weights, root mean square]", axis_scale::logarithmic},
-      {"1 - cosine", axis_scale::logarithmic}};
+      {"gap [weights, root mean square]", axis_scale::logarithmic}, {"1 - cosine", axis_scale::logarithmic});
   double least = claim::unknown, most = claim::unknown;
   for (const gap_method& way : pair_methods) {
     figure_series by_lag{way.name}, by_gap{way.name};
@@ -136,31 +125,20 @@ void draw_pairs(const experiment_options& options, experiment_result& result) {
   result.figures.push_back(std::move(cosines));
 }
 
-/// One series, since each line goes through the points of its method.
-figure_series exact_lines(std::uint32_t most) {
-  figure_series lines{"exact", series_look::line};
-  for (const gap_method& way : gap_methods) {
-    if (!way.exact) continue;
-    for (std::uint32_t m = 2; m <= most; ++m) lines.add(m, way.exact(m));
-    lines.add(0, claim::unknown);
-  }
-  return lines;
-}
-
 } // namespace
 
 void run_gap_and_lag(const experiment_options& options, experiment_result& result) {
   constexpr std::uint32_t most = 16;
   const std::uint64_t seeds = options.quick ? 2 : 4;
-  figure f{
-      "gap",
-      "How far weights move within one lag",
+  figure f(
+      "gap", "How far weights move within one lag",
       "Distance between weights that a worker is sent one after the other, as a root mean square over "
       "coordinates. Workers take turns, gradients are normal noise, and the learning rate is 0.01 for all. "
       "Lines are exact.",
       {"updates in between = workers", axis_scale::doubling},
-      {"gap [weights, root mean square]", axis_scale::logarithmic}};
-  std::vector<double> last; // of most workers, by method
+      {"gap [weights, root mean square]", axis_scale::logarithmic});
+  figure_series lines{"exact", series_look::line}; // one, since each goes through the points of its method
+  std::vector<double> last;                        // of most workers, by method
   for (const gap_method& way : gap_methods) {
     figure_series found{way.name};
     for (const std::uint32_t workers : {2U, 4U, 8U, most}) {
@@ -173,8 +151,10 @@ void run_gap_and_lag(const experiment_options& options, experiment_result& resul
       if (workers == most) last.push_back(m.mean);
     }
     f.series.push_back(std::move(found));
+    for (std::uint32_t m = 2; way.exact && m <= most; ++m) lines.add(m, way.exact(m));
+    if (way.exact) lines.add(0, claim::unknown);
   }
-  f.series.push_back(exact_lines(most));
+  f.series.push_back(std::move(lines));
   const seeds_spread of_ratio{claim::unknown, seeds};
   result.expect(fmt::format("gap of {} workers, dana-zero over momentum", most), "",
                 "Hakimi et al.: it is smaller", 0.5, {last[2] / last[1], of_ratio}, 0, relation::at_most);

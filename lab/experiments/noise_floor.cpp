@@ -3,10 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
-#include <utility>
-#include <vector>
-
 // A quadratic with curvature 1, a step of a = 0.1 and gradients with normal noise of deviation 1. After a
 // while the mean square of the weights stays where it is; over a^2 it is the floor of the figure.
 
@@ -34,8 +30,7 @@ double measured_floor(std::uint32_t workers, const std::string& delays, std::uin
 }
 
 struct law_of_floor {
-  const char* name;
-  const char* delays;
+  const char *name, *delays;
   std::uint32_t most; ///< workers; with 16 that take turns the step is so long that the floor is far away
   double (*exact)(std::uint32_t workers);
 };
@@ -49,12 +44,10 @@ void run_noise_floor(const experiment_options& options, experiment_result& resul
       {"equal times", "constant:1", 8,
        [](std::uint32_t workers) { return floor_of_fixed_delay(workers - 1, step_size); }}};
   const std::uint64_t seeds = options.quick ? 2 : 5;
-  figure f{"floor",
-           "How far noise keeps descent from its minimum",
+  figure f("floor", "How far noise keeps descent from its minimum",
            "Mean square of the weights of a quadratic with curvature 1 over that of a step's noise, with "
            "gradients whose noise is normal. Points are the mean over seeds with their standard deviation.",
-           {"workers", axis_scale::doubling},
-           {"mean square / (step x deviation)^2"}};
+           {"workers", axis_scale::doubling}, {"mean square / (step x deviation)^2"});
   for (const law_of_floor& l : laws) {
     figure_series known{fmt::format("closed form, {}", l.name), series_look::line};
     figure_series found{fmt::format("measured, {}", l.name)};

@@ -3,16 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <iterator>
 #include <numbers>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 // Workers take local steps on a quadratic and send what they have moved. A weight of curvature h moves by b x
 // from x, b = 1 - (1 - rate h)^steps, so the outer optimiser descends a quadratic of curvature b, with stale
@@ -117,7 +109,7 @@ seeds_mean median_error(const outer_way& w, std::uint32_t workers, const experim
   return {all[all.size() / 2], mean_over_seeds(all).spread};
 }
 
-void claim_outer_paths(const experiment_options& options, experiment_result& result) {
+void claim_outer_errors(const experiment_options& options, experiment_result& result) {
   for (const std::uint32_t workers : {1U, 5U, 9U})
     for (const std::size_t which : {plain, look_ahead, adam, gated}) {
       const outer_way& w = outer_ways[which];
@@ -126,9 +118,6 @@ void claim_outer_paths(const experiment_options& options, experiment_result& res
       result.expect(fmt::format("error after 45 updates, delay {}, {}", workers - 1, w.name), "", "recursion",
                     exact, found, 1e-3 * exact);
     }
-}
-
-void claim_gains(const experiment_options& options, experiment_result& result) {
   const auto median = [&](std::size_t which, std::uint32_t workers) {
     return median_error(outer_ways[which], workers, options);
   };
@@ -143,15 +132,13 @@ void claim_gains(const experiment_options& options, experiment_result& result) {
 }
 
 figure against_workers(const experiment_options& options) {
-  figure f{
-      "error",
-      "Looking ahead along the outer momentum delays the overshooting",
+  figure f(
+      "error", "Looking ahead along the outer momentum delays the overshooting",
       fmt::format("Distance from the minimum of a quadratic after 400 outer updates, median of {} seeds, "
                   "with workers of exponential times. Each sends what four local steps have moved, a "
                   "twentieth of the way along the steepest axis. What has diverged is drawn at 1e6.",
                   options.quick ? 5 : 15),
-      {"workers", axis_scale::doubling},
-      {"distance from the minimum", axis_scale::logarithmic}};
+      {"workers", axis_scale::doubling}, {"distance from the minimum", axis_scale::logarithmic});
   for (const outer_way& w : outer_ways) {
     figure_series s{w.name, series_look::joined};
     for (const std::uint32_t workers : {2U, 4U, 8U, 16U})
@@ -164,8 +151,7 @@ figure against_workers(const experiment_options& options) {
 } // namespace
 
 void run_outer_cures(const experiment_options& options, experiment_result& result) {
-  claim_outer_paths(options, result);
-  claim_gains(options, result);
+  claim_outer_errors(options, result);
   result.figures.push_back(against_workers(options));
 }
 

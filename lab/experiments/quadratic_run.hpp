@@ -57,12 +57,25 @@ quadratic_outcome run_quadratic(const quadratic_case& c, const experiment_option
 
 seeds_mean mean_over_seeds(std::span<const double> values);
 
-/// The mean of what is found with each of so many seeds, from that of the options on.
+/// What is found with each of so many seeds, from that of the options on.
+template <class Find>
+auto over_seeds(const experiment_options& options, std::uint64_t seeds, const Find& find) {
+  std::vector<decltype(find(options.seed))> found;
+  for (std::uint64_t s = 0; s < seeds; ++s) found.push_back(find(options.seed + s));
+  return found;
+}
+/// The mean of that.
 template <class Find>
 seeds_mean mean_over_seeds(const experiment_options& options, std::uint64_t seeds, const Find& find) {
-  std::vector<double> found;
-  for (std::uint64_t s = 0; s < seeds; ++s) found.push_back(find(options.seed + s));
-  return mean_over_seeds(found);
+  return mean_over_seeds(over_seeds(options, seeds, find));
+}
+
+/// The mean of a figure of runs with one seed each.
+template <class Run, class Figure>
+seeds_mean mean_of(const std::vector<Run>& runs, const Figure& figure) {
+  std::vector<double> values;
+  for (const Run& r : runs) values.push_back(figure(r));
+  return mean_over_seeds(values);
 }
 
 /// How far off a mean of `count` independent values may be whose standard deviation is known: four standard

@@ -5,10 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 // Learners of which each is down for a share of the time, at moments of its own. A merge takes all who are
 // up, but no fewer than a quorum of K. Goodput is the work that merges take, as a share of what n learners
@@ -20,8 +16,7 @@ namespace mailgrad::lab {
 namespace {
 
 struct quorum_setting {
-  std::uint32_t learners;
-  std::uint32_t quorum;
+  std::uint32_t learners, quorum;
   double up; ///< the share of its time
 };
 
@@ -86,7 +81,7 @@ struct measured_goodput {
   double as_laid = 0; ///< the mean of the shares with the outages as they were laid
 };
 
-measured_goodput over_seeds(const quorum_setting& s, std::uint64_t seeds, const experiment_options& options) {
+measured_goodput measure(const quorum_setting& s, std::uint64_t seeds, const experiment_options& options) {
   const std::string policy = fmt::format("quorum:{},grace={}", s.quorum, grace);
   const auto as_laid = [&](std::uint64_t seed) { return goodput_as_laid(s, seed, options); };
   return {mean_over_seeds(options, seeds,
@@ -96,17 +91,14 @@ measured_goodput over_seeds(const quorum_setting& s, std::uint64_t seeds, const 
 
 /// Goodput of each quorum among eight learners.
 figure by_quorum(const experiment_options& options) {
-  figure f{"quorum",
-           "A quorum that is no larger than it must be loses nobody's work",
+  figure f("quorum", "A quorum that is no larger than it must be loses nobody's work",
            "Share of the work of eight learners that merges take, if each is down for a tenth of the time. "
            "With a quorum of all eight, whoever is down stops all others.",
-           {"quorum K"},
-           {"goodput"},
-           {{"binomial sum", series_look::line}, {"measured"}}};
+           {"quorum K"}, {"goodput"}, {{"binomial sum", series_look::line}, {"measured"}});
   for (std::uint32_t k = 1; k <= 8; ++k) {
     const quorum_setting s{8, k, 0.9};
     f.series[0].add(k, goodput_of_quorum(s.learners, s.quorum, s.up));
-    f.series[1].add(k, over_seeds(s, options.quick ? 20 : 100, options).found);
+    f.series[1].add(k, measure(s, options.quick ? 20 : 100, options).found);
   }
   return f;
 }
@@ -117,7 +109,7 @@ figure by_quorum(const experiment_options& options) {
 /// the one that is known, and also with the mean of what is right for these layouts, to half a percent.
 void run_quorum_goodput(const experiment_options& options, experiment_result& result) {
   for (const quorum_setting& s : quorum_settings) {
-    const measured_goodput m = over_seeds(s, options.quick ? 60 : 200, options);
+    const measured_goodput m = measure(s, options.quick ? 60 : 200, options);
     const double exact = goodput_of_quorum(s.learners, s.quorum, s.up);
     const double closely = (options.quick ? 0.015 : 0.005) * exact;
     result.expect(fmt::format("quorum of {} among {}, each up {:g} of the time", s.quorum, s.learners, s.up),

@@ -1,13 +1,8 @@
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
-#include <mailgrad/lab/virtual_run.hpp>
 
 #include <mailgrad/data/open.hpp>
 
 #include <fmt/format.h>
-
-#include <memory>
-#include <utility>
-#include <vector>
 
 // One dense layer on Fashion-MNIST with thirty workers, in batches of four, as SA-ASGD trains CIFAR-10 in its
 // Figure 3. At a rate that one worker bears, thirty do not; a step divided by its staleness is safe again.
@@ -53,13 +48,11 @@ void run_rescue(const experiment_options& options, experiment_result& result) {
   constexpr double compared_at = 0.1;
   const std::vector<double> rates =
       options.quick ? std::vector<double>{compared_at} : std::vector<double>{0.01, 0.03, compared_at, 0.3};
-  figure f{"loss",
-           "A step divided by its staleness bears the rate of one worker",
+  figure f("loss", "A step divided by its staleness bears the rate of one worker",
            fmt::format("Loss on the test set of Fashion-MNIST after {} batches of four samples, one dense "
                        "layer, and workers whose times vary by a tenth.",
                        options.quick ? 6'000 : 15'000),
-           {"learning rate", axis_scale::logarithmic},
-           {"test loss", axis_scale::logarithmic}};
+           {"learning rate", axis_scale::logarithmic}, {"test loss", axis_scale::logarithmic});
   std::vector<seeds_mean> found;
   for (const way_out& w : ways_out) {
     figure_series s{w.name};

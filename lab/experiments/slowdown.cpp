@@ -3,15 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 // Eight equal workers, one of which becomes ten times as slow after 100 seconds. A barrier gives the lower
 // noise floor while all are fast, and waits for one afterwards. A run may switch.
@@ -21,7 +15,6 @@ namespace mailgrad::lab {
 namespace {
 
 /// A trace of delays in a file that goes with this object, for a law of `trace:FILE`.
-///
 /// Errors  std::runtime_error if there is no room for it.
 class temporary_trace {
 public:
@@ -51,8 +44,7 @@ constexpr std::size_t equal_coordinates = 100;
 constexpr double rate = 0.1;
 
 struct timed_policy {
-  const char* name;
-  const char* policy;
+  const char *name, *policy;
   double seconds; ///< of all steps, counted by hand
 };
 
@@ -94,26 +86,20 @@ slowed_path run_way(const timed_policy& w, const std::string& trace, std::uint64
 void run_slowdown(const experiment_options& options, experiment_result& result) {
   const temporary_trace trace("t,worker,duration\n0,0,1\n0,1,1\n0,2,1\n0,3,1\n0,4,1\n0,5,1\n0,6,1\n0,7,1\n"
                               "99.5,0,10\n");
-  figure f{
-      "error",
-      "A worker becomes ten times as slow after 100 s",
+  figure f(
+      "error", "A worker becomes ten times as slow after 100 s",
       "Mean square of the weights of a quadratic with noisy gradients, over 1600 steps of eight workers. "
       "The run that switches has the low noise of the barrier first, and the pace of async afterwards.",
-      {"virtual time [s]"},
-      {"mean square", axis_scale::logarithmic}};
+      {"virtual time [s]"}, {"mean square", axis_scale::logarithmic});
   std::vector<seeds_mean> floors;
   for (const timed_policy& w : timed_policies) {
-    std::vector<double> seconds, before;
-    slowed_path shown;
-    for (std::uint64_t s = 0; s < (options.quick ? 3U : 10U); ++s) {
-      shown = run_way(w, trace.file(), options.seed + s, options);
-      seconds.push_back(shown.seconds);
-      before.push_back(shown.before);
-    }
+    std::vector<slowed_path> runs = over_seeds(options, options.quick ? 3 : 10, [&](std::uint64_t seed) {
+      return run_way(w, trace.file(), seed, options);
+    });
     result.expect(fmt::format("time of 1600 steps, {}", w.name), "s", "counted by hand", w.seconds,
-                  mean_over_seeds(seconds), 20); // the slow one ends last
-    floors.push_back(mean_over_seeds(before));
-    f.series.push_back({w.name, series_look::points, std::move(shown.squares)});
+                  mean_of(runs, std::mem_fn(&slowed_path::seconds)), 20); // the slow one ends last
+    floors.push_back(mean_of(runs, std::mem_fn(&slowed_path::before)));
+    f.series.push_back({w.name, series_look::points, std::move(runs.back().squares)});
   }
   // (1 - rate)^2 x + rate^2 / 8 stays where it is at this x
   const double floor = rate * rate / equal_workers / (1 - (1 - rate) * (1 - rate));

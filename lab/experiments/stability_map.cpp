@@ -4,12 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
 
 // Equal workers of constant speed take turns, so that each gradient of M workers is M - 1 versions old. Each
 // coordinate of the model has a curvature of its own, so one run tries a row of steps.
@@ -93,15 +87,13 @@ void map_row(unsigned tau, double exact, const experiment_options& options, figu
 void run_stability_map(const experiment_options& options, experiment_result& result) {
   const std::vector<unsigned> delays =
       options.quick ? std::vector<unsigned>{0, 1, 2, 4, 8} : std::vector<unsigned>{0, 1, 2, 3, 4, 8, 16, 32};
-  figure f{
-      "map",
-      "Where descent with a fixed delay is stable",
+  figure f(
+      "map", "Where descent with a fixed delay is stable",
       "Each mark is a coordinate of a quadratic, trained by equal workers that take turns: its step times "
       "its curvature, and whether it had shrunk or grown after 40 rounds. The line is "
       "2 sin(pi / (4 tau + 2)), tau = workers - 1.",
-      {"workers = delay + 1", axis_scale::doubling},
-      {"step x curvature", axis_scale::logarithmic},
-      {{"closed form", series_look::line}, {"measured limit"}, {"shrinks"}, {"grows"}}};
+      {"workers = delay + 1", axis_scale::doubling}, {"step x curvature", axis_scale::logarithmic},
+      {{"closed form", series_look::line}, {"measured limit"}, {"shrinks"}, {"grows"}});
   figure_series momentum;
   for (const unsigned tau : delays) {
     const double exact = largest_stable_step(tau, 0);

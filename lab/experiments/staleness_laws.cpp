@@ -4,11 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
 
 // How stale gradients are, and how fast workers are that wait for others, as far as it is known: by counting,
 // by closed forms, or by figures of others that have three digits or more.
@@ -19,8 +14,7 @@ namespace {
 
 struct run_of_workers {
   std::uint32_t workers;
-  std::string delays;
-  std::string policy;
+  std::string delays, policy;
   std::uint64_t steps;
 };
 
@@ -34,16 +28,7 @@ training_report report_of(const run_of_workers& r, std::uint64_t seed, const exp
 std::vector<training_report> reports_of(run_of_workers r, const experiment_options& options) {
   const std::uint64_t seeds = options.quick ? 4 : 16;
   r.steps /= seeds;
-  std::vector<training_report> all;
-  for (std::uint64_t s = 0; s < seeds; ++s) all.push_back(report_of(r, options.seed + s, options));
-  return all;
-}
-
-template <class Figure>
-seeds_mean mean_of(const std::vector<training_report>& reports, const Figure& figure) {
-  std::vector<double> values;
-  for (const training_report& r : reports) values.push_back(figure(r));
-  return mean_over_seeds(values);
+  return over_seeds(options, seeds, [&](std::uint64_t seed) { return report_of(r, seed, options); });
 }
 
 /// Within half a percent, or within what is known of chance where that is more.
@@ -161,21 +146,18 @@ void claim_pace_of_ssp(const experiment_options& options, experiment_result& res
         result);
 }
 
-/// The largest of so many draws.
-struct largest {
-  double mean, deviation;
-};
-
-largest largest_pareto(std::uint32_t workers) {
-  return {mean_of_kth_pareto(workers, workers, 3), deviation_of_kth_pareto(workers, workers, 3)};
-}
-
 /// A barrier waits for the largest of M draws. Means and deviations are integrals over F(x)^M, or closed
 /// forms.
 void claim_largest(const experiment_options& options, experiment_result& result) {
+  struct largest {
+    double mean, deviation;
+  };
   struct known {
     const char* delays;
     largest of_4, of_16, of_64;
+  };
+  const auto largest_pareto = [](std::uint32_t workers) {
+    return largest{mean_of_kth_pareto(workers, workers, 3), deviation_of_kth_pareto(workers, workers, 3)};
   };
   const known all[] = {{"gamma:cv=0.1", {1.1046, 0.0754}, {1.1845, 0.0613}, {1.2500, 0.0527}},
                        {"gamma:cv=0.3", {1.3219, 0.2574}, {1.5978, 0.2265}, {1.8413, 0.2060}},
@@ -203,13 +185,11 @@ void claim_largest(const experiment_options& options, experiment_result& result)
 } // namespace
 
 void run_staleness_laws(const experiment_options& options, experiment_result& result) {
-  figure f{
-      "distribution",
-      "How stale gradients are whose workers have no memory",
+  figure f(
+      "distribution", "How stale gradients are whose workers have no memory",
       "Share of gradients by their staleness, of workers that never wait and take exponential times. The "
       "lines are (1 - 1/M)^k / M.",
-      {"staleness [versions]"},
-      {"share of gradients", axis_scale::logarithmic}};
+      {"staleness [versions]"}, {"share of gradients", axis_scale::logarithmic});
   claim_means(options, result);
   for (const std::uint32_t workers : {4U, 16U, options.quick ? 8U : 64U})
     claim_distribution(workers, options, result, f);

@@ -1,14 +1,9 @@
-#include <mailgrad/lab/experiment.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
 #include <mailgrad/lab/theory.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <string>
-#include <utility>
-#include <vector>
 
 // How long an update takes under five policies, with workers whose steps take random times.
 
@@ -19,8 +14,7 @@ namespace {
 constexpr std::uint32_t straggling_workers = 16;
 
 struct straggler_law {
-  const char* name;
-  const char* delays;
+  const char *name, *delays;
   double mean;
   double largest; ///< the mean of the largest of 16 draws; the last two by integrating 1 - F(x)^16
   double share;   ///< by which a mean of so many draws may be off
@@ -45,8 +39,7 @@ double seconds_of_gradient(const char* delays, const std::string& policy, std::u
 }
 
 struct policy_case {
-  const char* name;
-  const char* policy;
+  const char *name, *policy;
   double gradients;                      ///< in an update
   double (*exact)(const straggler_law&); ///< seconds of an update; null: none is known
   const char* from;                      ///< whence that is known
@@ -146,13 +139,11 @@ void draw_timelines(const experiment_options& options, experiment_result& result
 } // namespace
 
 void run_stragglers(const experiment_options& options, experiment_result& result) {
-  figure f{
-      "time",
-      "What policies pay for stragglers",
+  figure f(
+      "time", "What policies pay for stragglers",
       "Time of a gradient of 16 workers over that of workers that never wait, for five laws of the times "
       "of steps. A barrier pays the mean of the largest of 16 draws.",
-      {"law of delays"},
-      {"time of a gradient / ideal"}};
+      {"law of delays"}, {"time of a gradient / ideal"});
   for (const straggler_law& l : straggler_laws) f.x.marks.emplace_back(l.name);
   for (const policy_case& p : policies) {
     figure_series found{p.name};

@@ -3,15 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 // Workers of unlike data and unlike speed. First how long an update of Malenia and a round of Ringleader
 // take; then how near to the best weight for all data each method comes in a given time.
@@ -65,20 +57,18 @@ double first_update_by_counting(std::uint64_t s) {
 double bracket(double noise) { return in_turn + (in_turn + 1) / 2.0 * noise / in_turn; }
 
 void run_times(const experiment_options& options, experiment_result& result) {
-  figure f{
-      "times",
-      "How long an update takes that weighs workers alike",
+  figure f(
+      "times", "How long an update takes that weighs workers alike",
       fmt::format("{} workers, of which worker i takes i seconds. Malenia waits for S gradients by their "
                   "harmonic mean; S is the noise of a gradient over the accuracy sought, or the number of "
                   "workers if that is more. Ringleader makes an update for each worker in such a time.",
                   in_turn),
-      {"noise over accuracy", axis_scale::doubling},
-      {"seconds an update", axis_scale::logarithmic},
+      {"noise over accuracy", axis_scale::doubling}, {"seconds an update", axis_scale::logarithmic},
       {{"bracket of the paper", series_look::line},
        {"first update, by counting", series_look::line},
        {"malenia:S, first update"},
        {"malenia:S, mean of later ones"},
-       {fmt::format("ringleader, a round of {} updates", in_turn)}}};
+       {fmt::format("ringleader, a round of {} updates", in_turn)}});
   const std::size_t updates = options.quick ? 8 : 30;
   const double round = seconds_of_round(options);
   result.expect("a round of Ringleader, n updates", "s", "at most twice the slowest worker", 2 * in_turn,
@@ -106,8 +96,7 @@ constexpr double best_weight = (workers + 1) / 2.0 / workers;
 constexpr std::size_t unlike_coordinates = 32;
 
 struct method {
-  const char* name;
-  const char* policy;
+  const char *name, *policy;
   const char* cure = "none";
 };
 
@@ -162,7 +151,7 @@ double tuned_rate(const method& m, double until, const experiment_options& optio
 }
 
 /// The mean of paths, whose points lie at nearly the same moments.
-std::vector<figure_point> mean_of(const std::vector<std::vector<figure_point>>& paths) {
+std::vector<figure_point> mean_path_of(const std::vector<std::vector<figure_point>>& paths) {
   std::vector<figure_point> mean;
   for (std::size_t i = 0;; ++i) {
     figure_point sum;
@@ -178,26 +167,20 @@ std::vector<figure_point> mean_of(const std::vector<std::vector<figure_point>>& 
 /// The error that a method leaves at its best rate, over seeds that did not choose the rate.
 seeds_mean run_method(const method& m, double until, const experiment_options& options, figure& f) {
   const double rate = tuned_rate(m, until, options);
-  std::vector<double> ends;
-  std::vector<std::vector<figure_point>> paths;
-  for (std::uint64_t s = 0; s < (options.quick ? 12U : 48U); ++s) {
-    paths.push_back(path_of(m, rate, until, options.seed + s, options));
-    ends.push_back(end_of(paths.back(), until));
-  }
-  f.series.push_back({fmt::format("{}, rate {:.2g}", m.name, rate), series_look::line, mean_of(paths)});
-  return mean_over_seeds(ends);
+  const auto paths = over_seeds(options, options.quick ? 12 : 48,
+                                [&](std::uint64_t seed) { return path_of(m, rate, until, seed, options); });
+  f.series.push_back({fmt::format("{}, rate {:.2g}", m.name, rate), series_look::line, mean_path_of(paths)});
+  return mean_of(paths, [&](const auto& path) { return end_of(path, until); });
 }
 
 void run_errors(const experiment_options& options, experiment_result& result) {
   const double until = options.quick ? 2000 : 4000;
-  figure f{"errors",
-           "How near methods come to what is best for all data",
+  figure f("errors", "How near methods come to what is best for all data",
            fmt::format("{} workers, of which worker i takes i + |N(0, i)| seconds for a step. Its data lie "
                        "around i / {}, and its gradients have noise of deviation 1. Each method has the rate "
                        "that is best for the last eighth of the time.",
                        workers, workers),
-           {"virtual time [s]"},
-           {"mean square distance from the best weight", axis_scale::logarithmic}};
+           {"virtual time [s]"}, {"mean square distance from the best weight", axis_scale::logarithmic});
   std::vector<seeds_mean> errors;
   for (const method& m : methods) errors.push_back(run_method(m, until, options, f));
   for (std::size_t i = 0; i + 1 < errors.size(); ++i)

@@ -29,7 +29,6 @@ struct wire_terms {
 
 /// The gradients of one worker as the shards get them: encoded in a wire format and decoded again, by the
 /// very encoder of runs over processes.
-///
 /// Threads one.
 class gradient_wire {
 public:
@@ -71,7 +70,6 @@ struct link_formulas {
 };
 
 /// The times of the links of one worker.
-///
 /// Errors  std::invalid_argument in one line: a text is no formula, or gives this worker no such number.
 link_times times_of(const link_formulas& f, rank worker, std::uint32_t workers);
 
@@ -116,7 +114,6 @@ private:
   void on_gradient(const push_gradient& x);
   void on_weights(const shard_weights& x);
   void carry(way& by, std::size_t bytes, arrival arrive);
-  void deliver_due();
   void deliver_due(way& by);
 
   caf::event_based_actor* self_;
