@@ -39,10 +39,9 @@ struct seeds_mean {
     return {m.mean / by, {m.spread.deviation / by, m.spread.seeds}};
   }
 
-  /// So far off, or farther, is the mean of normal values by chance in one of 10,000 cases, however few they
-  /// are: Student's quantile times the standard error. With 600 values it is 3.9 standard errors, with 40 it
-  /// is 4.3, and with two it is thousands. It is as wide as the values differ, so where theory knows how far
-  /// these differ, it is better to take that (chance_of_mean).
+  /// So far off, or farther, is the mean of normal values by chance in one of 10,000 cases: Student's
+  /// quantile times the standard error. With 600 values it is 3.9 standard errors, with 40 it is 4.3, and
+  /// with two it is thousands. Where theory knows how far values differ, chance_of_mean() is narrower.
   double by_chance() const;
 };
 
@@ -105,10 +104,8 @@ struct figure {
 };
 
 /// What each worker of a run did until a moment, a row for each: bars where it computed, lines where it
-/// waited and for what, and marks where a gradient of it was discarded.
-///
-/// The run has had training_options::trace_events. What its workers did beside that takes no time in a run on
-/// a virtual clock, and is not drawn.
+/// waited and for what, and marks where a gradient of it was discarded. What takes no time on a virtual clock
+/// is not drawn. The run has had training_options::trace_events.
 figure timeline_figure(const run_trace& trace, std::uint32_t workers, double until_seconds, std::string name,
                        std::string title);
 

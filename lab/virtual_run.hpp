@@ -54,29 +54,23 @@ struct named_delays {
 /// What a run in virtual time needs beside the options of a training.
 struct virtual_run_options {
   std::uint32_t workers = 1;
-  /// Called now and then with what is done; may be empty.
-  std::function<void(const training_progress&)> on_progress{};
+  std::function<void(const training_progress&)> on_progress{}; ///< called now and then; may be empty
   /// Asked now and then; true: the run ends when every worker has finished its step. May be empty.
   std::function<bool()> stop{};
-  /// Called when a worker begins a step, with the weights that it has read, float32[layout().size()]. A run
-  /// with several shards is refused then. May be empty.
+  /// Called when a worker begins a step, with the weights that it has read, float32[layout().size()]. It
+  /// needs a run with one shard. May be empty.
   std::function<void(rank, instant, std::span<const float>)> on_read{};
   /// Whether worker r of M trains on the samples r, r + M, and so on alone, as local_sample_runner has it.
   bool local_samples = false;
   /// After how many steps of all workers the weights are tested, again and again; 0: at the end only. A test
   /// comes after the event that reaches such a number or passes it.
   std::uint64_t test_every = 0;
-  /// Called with each such test. May be empty.
-  std::function<void(const virtual_test&)> on_test{};
-  /// In place of training_options::delays.
-  std::optional<named_delays> delays{};
-  /// How long gradients and weights are under way between a worker and each shard.
-  link_formulas links{};
-  /// How gradients travel there.
-  wire_terms wire{};
-  /// Whether gradients are computed that each shard is known to discard. It makes no difference to the
-  /// weights and the ledger, but the losses of these steps are then known, and end the run if they are not
-  /// finite.
+  std::function<void(const virtual_test&)> on_test{}; ///< called with each such test; may be empty
+  std::optional<named_delays> delays{};               ///< in place of training_options::delays
+  link_formulas links{}; ///< how long gradients and weights are under way between a worker and each shard
+  wire_terms wire{};     ///< how gradients travel there
+  /// Whether gradients are computed that each shard is known to discard. Weights and ledger are the same, but
+  /// the losses of these steps are then known, and end the run if they are not finite.
   bool computes_discarded = false;
   /// Whether a worker is interrupted by the update that makes its gradient too stale (policy::most_stale):
   /// its step ends then, the gradient is discarded, and it begins the next step. Steps that are interrupted

@@ -147,12 +147,10 @@ quartiles quartiles_of(std::vector<double> numbers) {
 }
 
 judged_figure judged_by(std::span<const sweep_row> rows) {
-  const auto has = [&](judged_figure f) {
-    return std::ranges::any_of(rows,
-                               [&](const sweep_row& row) { return (row.*kind_of(f).of_row).has_value(); });
-  };
-  const auto* const found = std::ranges::find_if(judged_figures, has);
-  return found == std::end(judged_figures) ? judged_figure::final_loss : *found;
+  for (const judged_figure f : judged_figures)
+    if (std::ranges::any_of(rows, [&](const sweep_row& row) { return (row.*kind_of(f).of_row).has_value(); }))
+      return f;
+  return judged_figure::final_loss;
 }
 
 std::string_view name_of(judged_figure f) noexcept { return kind_of(f).name; }
