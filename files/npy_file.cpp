@@ -22,6 +22,10 @@
 
 namespace mailgrad {
 
+namespace fs = std::filesystem;
+
+static_assert(std::endian::native == std::endian::little, "numbers are read as they lie in memory");
+
 namespace {
 
 constexpr std::size_t alignment = 64;
@@ -132,6 +136,101 @@ number_type type_in(literal_reader& in) {
   return {found->what, type.front() == '>'};
 }
 
+/// Stores `value` if `to` can hold it.
+template <class From, class To>
+bool store(From value, To& to) {
+  if constexpr (std::is_floating_point_v<To>) {
+    to = static_cast<To>(value);
+    if constexpr (std::is_floating_point_v<From>) return std::isfinite(to) || !std::isfinite(value);
+    return true;
+  } else if constexpr (std::is_floating_point_v<From>) {
+    const double beyond = std::ldexp(1.0, std::numeric_limits<To>::digits); // the largest one, and 1
+    const bool fits = value >= static_cast<From>(std::numeric_limits<To>::min()) &&
+                      static_cast<double>(value) < beyond && value == std::floor(value);
+    if (fits) to = static_cast<To>(value);
+    return fits;
+  } else {
+    if (!std::in_range<To>(value)) return false;
+    to = static_cast<To>(value);
+    return true;
+  }
+}
+
+struct half {
+  std::uint16_t bits = 0;
+};
+
+float value_of(half x) { return float_of_half(x.bits); }
+template <class Number>
+Number value_of(Number x) {
+  return x;
+}
+
+/// Converts numbers of type `From`. Returns the index of the first that does not fit.
+template <class From, class To>
+std::size_t convert(const char* bytes, std::span<To> to) {
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    From value{};
+    std::memcpy(&value, bytes + i * sizeof value, sizeof value);
+    if (!store(value_of(value), to[i])) return i;
+  }
+  return to.size();
+}
+
+template <class To>
+std::size_t convert(npy_number from, const char* bytes, std::span<To> to) {
+  using converter = std::size_t (*)(const char*, std::span<To>);
+  constexpr converter in_order[] = {convert<double>,        convert<float>,         convert<half>,
+                                    convert<std::int64_t>,  convert<std::int32_t>,  convert<std::int16_t>,
+                                    convert<std::int8_t>,   convert<std::uint64_t>, convert<std::uint32_t>,
+                                    convert<std::uint16_t>, convert<std::uint8_t>,  convert<std::uint8_t>};
+  return in_order[static_cast<std::size_t>(from)](bytes, to);
+}
+
+/// Bytes that are converted at a time.
+constexpr std::size_t piece = std::size_t{1} << 16;
+
+std::span<std::uint8_t> as_bytes(std::span<char> to) {
+  return {reinterpret_cast<std::uint8_t*>(to.data()), to.size()};
+}
+
+/// Those of a file of its own.
+class bytes_of_file final : public npy_bytes {
+public:
+  explicit bytes_of_file(const fs::path& file) : source_(file) {}
+
+  std::size_t read(std::span<char> to) override { return source_.read(as_bytes(to)); }
+  std::uint64_t left() const override { return source_.most_left(); }
+  bool is_packed() const override { return source_.is_packed(); }
+
+private:
+  byte_source source_;
+};
+
+/// "x" of "data/x.npy.gz".
+std::string name_of(const fs::path& file) {
+  fs::path name = file.filename();
+  for (const std::string_view suffix : {".gz", ".GZ", ".npy", ".NPY"})
+    if (name.extension() == suffix) name = name.stem();
+  return name.string();
+}
+
+/// Where the number `i`, counted in row-major order, lies in an array whose first axis runs fastest.
+std::size_t place_in_columns(const shape& dims, std::size_t i) {
+  std::size_t place = 0;
+  std::size_t stride = dims.size();
+  for (std::size_t axis = dims.rank(); axis-- > 0;) {
+    stride /= dims[axis];
+    place += i % dims[axis] * stride;
+    i /= dims[axis];
+  }
+  return place;
+}
+
+void swap_bytes(std::span<char> numbers, std::size_t width) {
+  for (; !numbers.empty(); numbers = numbers.subspan(width)) std::ranges::reverse(numbers.first(width));
+}
+
 } // namespace
 
 std::size_t byte_size(npy_number n) noexcept {
@@ -203,116 +302,9 @@ std::string npy_header_for(npy_number n, const shape& dims) {
   return bytes + text;
 }
 
-static_assert(std::endian::native == std::endian::little, "numbers are read as they lie in memory");
-
-namespace {
-
-/// Stores `value` if `to` can hold it.
-template <class From, class To>
-bool store(From value, To& to) {
-  if constexpr (std::is_floating_point_v<To>) {
-    to = static_cast<To>(value);
-    if constexpr (std::is_floating_point_v<From>) return std::isfinite(to) || !std::isfinite(value);
-    return true;
-  } else if constexpr (std::is_floating_point_v<From>) {
-    const double beyond = std::ldexp(1.0, std::numeric_limits<To>::digits); // the largest one, and 1
-    const bool fits = value >= static_cast<From>(std::numeric_limits<To>::min()) &&
-                      static_cast<double>(value) < beyond && value == std::floor(value);
-    if (fits) to = static_cast<To>(value);
-    return fits;
-  } else {
-    if (!std::in_range<To>(value)) return false;
-    to = static_cast<To>(value);
-    return true;
-  }
-}
-
-struct half {
-  std::uint16_t bits = 0;
-};
-
-float value_of(half x) { return float_of_half(x.bits); }
-template <class Number>
-Number value_of(Number x) {
-  return x;
-}
-
-/// Converts numbers of type `From`. Returns the index of the first that does not fit.
-template <class From, class To>
-std::size_t convert(const char* bytes, std::span<To> to) {
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    From value{};
-    std::memcpy(&value, bytes + i * sizeof value, sizeof value);
-    if (!store(value_of(value), to[i])) return i;
-  }
-  return to.size();
-}
-
-template <class To>
-std::size_t convert(npy_number from, const char* bytes, std::span<To> to) {
-  using converter = std::size_t (*)(const char*, std::span<To>);
-  constexpr converter in_order[] = {convert<double>,        convert<float>,         convert<half>,
-                                    convert<std::int64_t>,  convert<std::int32_t>,  convert<std::int16_t>,
-                                    convert<std::int8_t>,   convert<std::uint64_t>, convert<std::uint32_t>,
-                                    convert<std::uint16_t>, convert<std::uint8_t>,  convert<std::uint8_t>};
-  return in_order[static_cast<std::size_t>(from)](bytes, to);
-}
-
-} // namespace
-
 std::size_t convert_numbers(npy_number from, const char* bytes, std::span<float> to) {
   return convert(from, bytes, to);
 }
-
-namespace fs = std::filesystem;
-
-namespace {
-
-/// Bytes that are converted at a time.
-constexpr std::size_t piece = std::size_t{1} << 16;
-
-std::span<std::uint8_t> as_bytes(std::span<char> to) {
-  return {reinterpret_cast<std::uint8_t*>(to.data()), to.size()};
-}
-
-/// Those of a file of its own.
-class bytes_of_file final : public npy_bytes {
-public:
-  explicit bytes_of_file(const fs::path& file) : source_(file) {}
-
-  std::size_t read(std::span<char> to) override { return source_.read(as_bytes(to)); }
-  std::uint64_t left() const override { return source_.most_left(); }
-  bool is_packed() const override { return source_.is_packed(); }
-
-private:
-  byte_source source_;
-};
-
-/// "x" of "data/x.npy.gz".
-std::string name_of(const fs::path& file) {
-  fs::path name = file.filename();
-  for (const std::string_view suffix : {".gz", ".GZ", ".npy", ".NPY"})
-    if (name.extension() == suffix) name = name.stem();
-  return name.string();
-}
-
-/// Where the number `i`, counted in row-major order, lies in an array whose first axis runs fastest.
-std::size_t place_in_columns(const shape& dims, std::size_t i) {
-  std::size_t place = 0;
-  std::size_t stride = dims.size();
-  for (std::size_t axis = dims.rank(); axis-- > 0;) {
-    stride /= dims[axis];
-    place += i % dims[axis] * stride;
-    i /= dims[axis];
-  }
-  return place;
-}
-
-void swap_bytes(std::span<char> numbers, std::size_t width) {
-  for (; !numbers.empty(); numbers = numbers.subspan(width)) std::ranges::reverse(numbers.first(width));
-}
-
-} // namespace
 
 npy_file::npy_file(const fs::path& file)
     : npy_file(file, name_of(file), std::make_unique<bytes_of_file>(file)) {}

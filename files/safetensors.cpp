@@ -55,104 +55,6 @@ std::size_t convert(stored_number n, const char* bytes, std::span<float> to) {
 
 bool is_of_text(char c) { return (c >= ' ' && c <= '~') || c == '\n' || c == '\r' || c == '\t'; }
 
-} // namespace
-
-safetensors_file::safetensors_file(const std::filesystem::path& path) : path_(path) {
-  errno = 0;
-  file_.open(path, std::ios::binary);
-  if (!file_) throw_unreadable(path, errno != 0 ? errno : EIO);
-  file_.seekg(0, std::ios::end);
-  const std::streamoff end = file_.tellg();
-  if (end < 0) throw_unreadable(path_, EISDIR);
-  const auto size = static_cast<std::uint64_t>(end);
-  if (size < length_bytes)
-    throw_malformed(path_, fmt::format("expected a safetensors file, found {} bytes", size));
-  file_.seekg(0);
-  std::string first(length_bytes, '\0');
-  if (!file_.read(first.data(), length_bytes)) throw_unreadable(path_, EIO);
-  const auto length = number_in<length_bytes>(first);
-  if (length > size - length_bytes && std::ranges::all_of(first, is_of_text))
-    throw_malformed(path_,
-                    fmt::format("expected a safetensors file, as 'mailgrad train --save' writes it, found "
-                                "one that begins with the text {}",
-                                in_quotes(first)));
-  if (length > size - length_bytes)
-    throw_malformed(
-        path_, file_offset{0},
-        fmt::format("the header is said to have {} bytes, and {} follow", length, size - length_bytes));
-  if (length > longest_header)
-    throw_malformed(path_, file_offset{0},
-                    fmt::format("the header is said to have {} bytes, and the format has at most {}", length,
-                                longest_header));
-  std::string header(length, '\0');
-  if (!file_.read(header.data(), static_cast<std::streamsize>(length))) throw_unreadable(path_, EIO);
-  data_begin_ = length_bytes + length;
-  parsed_header parsed = parse_safetensors_header(path_, header, size - data_begin_);
-  arrays_ = std::move(parsed.arrays);
-  metadata_ = std::move(parsed.metadata);
-}
-
-const stored_array* safetensors_file::find(std::string_view name) const noexcept {
-  const auto found = std::ranges::find(arrays_, name, &stored_array::name);
-  return found == arrays_.end() ? nullptr : &*found;
-}
-
-void safetensors_file::read(const stored_array& what, std::span<float> to) {
-  if (to.size() != what.dims.size())
-    throw std::invalid_argument(
-        fmt::format("safetensors: array '{}' has {} numbers, and there is room for {}", what.name,
-                    what.dims.size(), to.size()));
-  if (what.numbers == stored_number::other)
-    throw_malformed(path_, fmt::format("array {} holds numbers of type {}; weights are F32, F64, F16 or BF16",
-                                       in_quotes(what.name), in_quotes(what.type)));
-  file_.clear();
-  file_.seekg(static_cast<std::streamoff>(data_begin_ + what.begin));
-  const auto take = [&](char* bytes, std::size_t count) {
-    errno = 0;
-    if (!file_.read(bytes, static_cast<std::streamsize>(count)))
-      throw_unreadable(path_, errno != 0 ? errno : EIO);
-  };
-  if (what.numbers == stored_number::f32) return take(reinterpret_cast<char*>(to.data()), to.size_bytes());
-  const std::size_t width = std::ranges::find(forms, what.numbers, &number_form::what)->bytes;
-  std::string bytes(std::min(piece_of_array, to.size() * width), '\0');
-  for (std::size_t first = 0; first < to.size(); first += piece_of_array / width) {
-    const std::span<float> part = to.subspan(first, std::min(piece_of_array / width, to.size() - first));
-    take(bytes.data(), part.size() * width);
-    if (const std::size_t done = convert(what.numbers, bytes.data(), part); done < part.size())
-      throw_malformed(path_, fmt::format("number {} of array {} is too large for float32", first + done,
-                                         in_quotes(what.name)));
-  }
-}
-
-void write_safetensors(const std::filesystem::path& path, std::span<const array_to_store> arrays,
-                       const std::map<std::string, std::string>& metadata, replaced_file::if_link link) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header[metadata_name] = metadata;
-  std::uint64_t end = 0;
-  for (const array_to_store& a : arrays) {
-    if (a.name == metadata_name || header.contains(a.name))
-      throw std::invalid_argument(fmt::format("safetensors: two arrays are called '{}'", a.name));
-    if (a.values.size() != a.dims.size())
-      throw std::invalid_argument(fmt::format("safetensors: array '{}' has {} numbers for a shape of {}",
-                                              a.name, a.values.size(), to_string(a.dims)));
-    const std::uint64_t begin = std::exchange(end, end + a.values.size_bytes());
-    header[a.name] = {{"dtype", "F32"},
-                      {"shape", std::vector(a.dims.begin(), a.dims.end())},
-                      {"data_offsets", {begin, end}}};
-  }
-  std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  text.append((length_bytes - text.size() % length_bytes) % length_bytes, ' '); // so that numbers are aligned
-  std::string length;
-  append_number<length_bytes>(length, text.size());
-
-  replaced_file out(path.string(), replaced_file::if_taken::wait, link);
-  out << length << text;
-  for (const array_to_store& a : arrays) out.write_ahead(std::as_bytes(a.values));
-  if (const int why = out.keep_on_disk(); why != 0) throw_unwritable(path, why);
-}
-
-namespace {
-
 /// Takes the events of the parser, and stops at the first that a header cannot have. Nothing is nested deeper
 /// than a header is, so a hostile one takes no more memory than its own length.
 class header_reader : public nlohmann::json_sax<nlohmann::json> {
@@ -279,6 +181,100 @@ private:
 };
 
 } // namespace
+
+safetensors_file::safetensors_file(const std::filesystem::path& path) : path_(path) {
+  errno = 0;
+  file_.open(path, std::ios::binary);
+  if (!file_) throw_unreadable(path, errno != 0 ? errno : EIO);
+  file_.seekg(0, std::ios::end);
+  const std::streamoff end = file_.tellg();
+  if (end < 0) throw_unreadable(path_, EISDIR);
+  const auto size = static_cast<std::uint64_t>(end);
+  if (size < length_bytes)
+    throw_malformed(path_, fmt::format("expected a safetensors file, found {} bytes", size));
+  file_.seekg(0);
+  std::string first(length_bytes, '\0');
+  if (!file_.read(first.data(), length_bytes)) throw_unreadable(path_, EIO);
+  const auto length = number_in<length_bytes>(first);
+  if (length > size - length_bytes && std::ranges::all_of(first, is_of_text))
+    throw_malformed(path_,
+                    fmt::format("expected a safetensors file, as 'mailgrad train --save' writes it, found "
+                                "one that begins with the text {}",
+                                in_quotes(first)));
+  if (length > size - length_bytes)
+    throw_malformed(
+        path_, file_offset{0},
+        fmt::format("the header is said to have {} bytes, and {} follow", length, size - length_bytes));
+  if (length > longest_header)
+    throw_malformed(path_, file_offset{0},
+                    fmt::format("the header is said to have {} bytes, and the format has at most {}", length,
+                                longest_header));
+  std::string header(length, '\0');
+  if (!file_.read(header.data(), static_cast<std::streamsize>(length))) throw_unreadable(path_, EIO);
+  data_begin_ = length_bytes + length;
+  parsed_header parsed = parse_safetensors_header(path_, header, size - data_begin_);
+  arrays_ = std::move(parsed.arrays);
+  metadata_ = std::move(parsed.metadata);
+}
+
+const stored_array* safetensors_file::find(std::string_view name) const noexcept {
+  const auto found = std::ranges::find(arrays_, name, &stored_array::name);
+  return found == arrays_.end() ? nullptr : &*found;
+}
+
+void safetensors_file::read(const stored_array& what, std::span<float> to) {
+  if (to.size() != what.dims.size())
+    throw std::invalid_argument(
+        fmt::format("safetensors: array '{}' has {} numbers, and there is room for {}", what.name,
+                    what.dims.size(), to.size()));
+  if (what.numbers == stored_number::other)
+    throw_malformed(path_, fmt::format("array {} holds numbers of type {}; weights are F32, F64, F16 or BF16",
+                                       in_quotes(what.name), in_quotes(what.type)));
+  file_.clear();
+  file_.seekg(static_cast<std::streamoff>(data_begin_ + what.begin));
+  const auto take = [&](char* bytes, std::size_t count) {
+    errno = 0;
+    if (!file_.read(bytes, static_cast<std::streamsize>(count)))
+      throw_unreadable(path_, errno != 0 ? errno : EIO);
+  };
+  if (what.numbers == stored_number::f32) return take(reinterpret_cast<char*>(to.data()), to.size_bytes());
+  const std::size_t width = std::ranges::find(forms, what.numbers, &number_form::what)->bytes;
+  std::string bytes(std::min(piece_of_array, to.size() * width), '\0');
+  for (std::size_t first = 0; first < to.size(); first += piece_of_array / width) {
+    const std::span<float> part = to.subspan(first, std::min(piece_of_array / width, to.size() - first));
+    take(bytes.data(), part.size() * width);
+    if (const std::size_t done = convert(what.numbers, bytes.data(), part); done < part.size())
+      throw_malformed(path_, fmt::format("number {} of array {} is too large for float32", first + done,
+                                         in_quotes(what.name)));
+  }
+}
+
+void write_safetensors(const std::filesystem::path& path, std::span<const array_to_store> arrays,
+                       const std::map<std::string, std::string>& metadata, replaced_file::if_link link) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header[metadata_name] = metadata;
+  std::uint64_t end = 0;
+  for (const array_to_store& a : arrays) {
+    if (a.name == metadata_name || header.contains(a.name))
+      throw std::invalid_argument(fmt::format("safetensors: two arrays are called '{}'", a.name));
+    if (a.values.size() != a.dims.size())
+      throw std::invalid_argument(fmt::format("safetensors: array '{}' has {} numbers for a shape of {}",
+                                              a.name, a.values.size(), to_string(a.dims)));
+    const std::uint64_t begin = std::exchange(end, end + a.values.size_bytes());
+    header[a.name] = {{"dtype", "F32"},
+                      {"shape", std::vector(a.dims.begin(), a.dims.end())},
+                      {"data_offsets", {begin, end}}};
+  }
+  std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  text.append((length_bytes - text.size() % length_bytes) % length_bytes, ' '); // so that numbers are aligned
+  std::string length;
+  append_number<length_bytes>(length, text.size());
+
+  replaced_file out(path.string(), replaced_file::if_taken::wait, link);
+  out << length << text;
+  for (const array_to_store& a : arrays) out.write_ahead(std::as_bytes(a.values));
+  if (const int why = out.keep_on_disk(); why != 0) throw_unwritable(path, why);
+}
 
 parsed_header parse_safetensors_header(const std::filesystem::path& file, std::string_view text,
                                        std::uint64_t data_bytes) {
