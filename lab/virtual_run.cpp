@@ -1,7 +1,7 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
-#include <mailgrad/engine/worker/delayed_runner.hpp>
+#include <mailgrad/engine/worker/local_samples.hpp>
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/lab/virtual_run.hpp>
 
@@ -96,27 +96,6 @@ void refuse(bool asked_for, std::string_view what) {
   if (asked_for) throw std::invalid_argument(fmt::format("lab: a run in virtual time {}", what));
 }
 
-} // namespace
-
-training_options virtual_options(training_options asked, std::uint32_t workers) {
-  refuse(workers == 0, "needs a worker");
-  refuse(!asked.parameters.empty(), "keeps its weights on the host; leave parameters out");
-  refuse(asked.slots > 0 || asked.waits_for_workers.count() > 0, "has all its workers from the start");
-  refuse(asked.all_reduce, "has no ranks of MPI");
-  refuse(!asked.record.empty() || asked.replay, "is repeated by its seeds; leave the recording out");
-  refuse(!asked.checkpoints.folder.empty() || asked.resume, "keeps no checkpoints");
-  refuse(!asked.metrics.empty() || !asked.tensorboard.empty(), "writes no files while it goes on");
-  refuse(!asked.evaluate_every.never() || !asked.stop_when.empty() || asked.patience > 0 ||
-             asked.keep != kept_weights::last,
-         "tests its weights at its end only");
-  if (asked.delays.empty()) asked.delays = "constant:1";
-  asked.devices.assign(workers, {device_kind::cpu, 0});
-  asked.workers = 0; // as many as devices
-  return asked;
-}
-
-namespace {
-
 run_plan virtual_plan(model_function model, std::shared_ptr<const data_split> data, training_options options,
                       std::uint32_t workers) {
   run_plan plan = plan_run(std::move(model), std::move(data), virtual_options(std::move(options), workers));
@@ -172,6 +151,23 @@ private:
 };
 
 } // namespace
+
+training_options virtual_options(training_options asked, std::uint32_t workers) {
+  refuse(workers == 0, "needs a worker");
+  refuse(!asked.parameters.empty(), "keeps its weights on the host; leave parameters out");
+  refuse(asked.slots > 0 || asked.waits_for_workers.count() > 0, "has all its workers from the start");
+  refuse(asked.all_reduce, "has no ranks of MPI");
+  refuse(!asked.record.empty() || asked.replay, "is repeated by its seeds; leave the recording out");
+  refuse(!asked.checkpoints.folder.empty() || asked.resume, "keeps no checkpoints");
+  refuse(!asked.metrics.empty() || !asked.tensorboard.empty(), "writes no files while it goes on");
+  refuse(!asked.evaluate_every.never() || !asked.stop_when.empty() || asked.patience > 0 ||
+             asked.keep != kept_weights::last,
+         "tests its weights at its end only");
+  if (asked.delays.empty()) asked.delays = "constant:1";
+  asked.devices.assign(workers, {device_kind::cpu, 0});
+  asked.workers = 0; // as many as devices
+  return asked;
+}
 
 virtual_run::virtual_run(model_function model, std::shared_ptr<const data_split> data,
                          training_options options, virtual_run_options lab)
@@ -281,17 +277,12 @@ std::shared_ptr<step_timer> virtual_run::timer_of(rank worker) {
 
 void virtual_run::fetch_ahead(rank worker, virtual_clock::foresight before) const {
   const simulated_runner& runner = *simulated_[worker.value];
-  switch (before) {
-  case virtual_clock::foresight::some:
+  if (before == virtual_clock::foresight::some)
     mailgrad::fetch_ahead(runner);
-    break;
-  case virtual_clock::foresight::few:
+  else if (before == virtual_clock::foresight::few)
     runner.fetch_parts();
-    break;
-  case virtual_clock::foresight::hardly_any:
+  else
     runner.fetch_values();
-    break;
-  }
 }
 
 /// Whether workers ask shards if they will discard a gradient.

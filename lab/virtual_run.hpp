@@ -10,8 +10,7 @@
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
-#include <mailgrad/engine/worker/local_samples.hpp>
-#include <mailgrad/engine/worker/step_runner.hpp>
+#include <mailgrad/engine/worker/delayed_runner.hpp>
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/lab/links/worker_link.hpp>
@@ -25,10 +24,6 @@
 #include <optional>
 #include <span>
 #include <string>
-
-namespace mailgrad {
-class simulated_runner;
-}
 
 namespace mailgrad::lab {
 

@@ -146,8 +146,11 @@ void claim_steps(const experiment_options& options, experiment_result& result) {
   result.figures.push_back(std::move(f));
 }
 
-/// With noise and workers of exponential times.
-figure noise_by_workers(const experiment_options& options) {
+} // namespace
+
+void run_compressed_gradients(const experiment_options& options, experiment_result& result) {
+  claim_compressed_errors(options, result);
+  claim_steps(options, result);
   const std::uint64_t seeds = options.quick ? 3 : 10;
   figure f("noise", "With error feedback, what compression adds to the noise grows with the delay",
            fmt::format(
@@ -173,15 +176,7 @@ figure noise_by_workers(const experiment_options& options) {
     }
     f.series.push_back(std::move(s));
   }
-  return f;
-}
-
-} // namespace
-
-void run_compressed_gradients(const experiment_options& options, experiment_result& result) {
-  claim_compressed_errors(options, result);
-  claim_steps(options, result);
-  result.figures.push_back(noise_by_workers(options));
+  result.figures.push_back(std::move(f));
 }
 
 } // namespace mailgrad::lab

@@ -13,7 +13,6 @@ namespace mailgrad::lab {
 
 namespace {
 
-constexpr std::uint64_t language_seed = 7;
 constexpr std::int32_t letters = 15; ///< nine consonants, five vowels and a space
 constexpr std::size_t window = 64;
 
@@ -30,26 +29,20 @@ word drawn_word(std::mt19937& random) {
   return w;
 }
 
-/// A text of 60 words, each of which is followed by one of four others.
-std::vector<std::int32_t> drawn_text(std::mt19937& random, std::size_t tokens, const std::vector<word>& words,
-                                     const std::vector<std::array<std::size_t, 4>>& next) {
-  std::vector<std::int32_t> text;
-  for (std::size_t now = 0; text.size() < tokens; now = next[now][random() % 4])
-    text.insert(text.end(), words[now].begin(), words[now].end());
-  text.resize(tokens);
-  return text;
-}
-
+/// Texts of 60 words, each of which is followed by one of four others.
 std::shared_ptr<const data_split> drawn_language() {
-  std::mt19937 random(language_seed);
+  std::mt19937 random(7);
   std::vector<word> words;
   for (int i = 0; i < 60; ++i) words.push_back(drawn_word(random));
   std::vector<std::array<std::size_t, 4>> next(words.size());
   for (auto& four : next)
     for (std::size_t& one : four) one = random() % words.size();
   const auto part = [&](std::size_t tokens) {
-    return dataset(token_windows{drawn_text(random, tokens, words, next), window, window},
-                   std::vector<std::int32_t>{}, letters);
+    std::vector<std::int32_t> text;
+    for (std::size_t now = 0; text.size() < tokens; now = next[now][random() % 4])
+      text.insert(text.end(), words[now].begin(), words[now].end());
+    text.resize(tokens);
+    return dataset(token_windows{std::move(text), window, window}, std::vector<std::int32_t>{}, letters);
   };
   dataset train = part(100'000), test = part(4'000);
   std::vector<std::string> names;

@@ -92,11 +92,13 @@ curve run_once(const char* policy, std::size_t updates, std::uint64_t seed,
 
 struct regime {
   const char* policy;
-  std::size_t updates;
   double seconds; ///< of an update, in the mean
-  bool has_order; ///< whether it makes a difference which worker makes an update
   std::vector<double> exact;
   std::vector<std::size_t> compared;
+
+  std::size_t updates() const { return exact.size() - 1; }
+  /// Whether it makes a difference which worker makes an update.
+  bool has_order() const { return std::string_view(policy) == "async"; }
 };
 
 seeds_mean at(const std::vector<curve>& all, std::vector<double> curve::*what, std::size_t update) {
@@ -122,7 +124,7 @@ void claim_time(const regime& r, const std::vector<curve>& all, const std::strin
                 experiment_result& result) {
   const std::size_t exact = first_below(r.exact, to.known);
   std::size_t reached = 0;
-  while (reached < r.updates && at(all, &curve::square, reached).mean > to.found) ++reached;
+  while (reached < r.updates() && at(all, &curve::square, reached).mean > to.found) ++reached;
   const double off = to.off + at(all, &curve::square, exact).by_chance();
   const std::size_t soonest = first_below(r.exact, to.known + off),
                     latest = first_below(r.exact, to.known - off);
@@ -144,16 +146,16 @@ void claim_errors(const regime& r, const std::vector<curve>& all, const experime
     const seeds_mean m = at(all, &curve::square, u);
     result.expect(fmt::format("mean square of {} after {} updates", r.policy, u), "",
                   "recursion of second moments", r.exact[u], m, m.by_chance() + 1e-4 * r.exact[u]);
-    if (r.has_order)
+    if (r.has_order())
       result.expect(fmt::format("the same after {} updates, over that of the orders of these runs", u), "",
                     "recursion along the order of each run", 1,
                     {m.mean / at(all, &curve::along, u).mean, of_runs},
                     chance_of_mean(std::sqrt(2.0), values));
   }
-  if (!r.has_order) return;
+  if (!r.has_order()) return;
   double repeated = 0;
   for (const curve& c : all) repeated += static_cast<double>(c.repeated);
-  const double updates = static_cast<double>(all.size() * (r.updates - 1)), p = 1.0 / racing_workers;
+  const double updates = static_cast<double>(all.size() * (r.updates() - 1)), p = 1.0 / racing_workers;
   result.expect("updates of async by the worker of the one before", "", "1/M", p,
                 {repeated / updates, of_runs}, chance_of_mean(std::sqrt(p * (1 - p)), updates));
 }
@@ -162,12 +164,12 @@ void draw(const regime& r, const std::vector<curve>& all, figure& by_updates, fi
   figure_series known{fmt::format("exact, {}", r.policy), series_look::line};
   figure_series measured{fmt::format("measured, {}", r.policy)}, timed{r.policy};
   constexpr std::size_t shown = 120; // updates; async changes no more afterwards
-  const std::size_t stride = std::max<std::size_t>(1, r.updates / 40);
-  for (std::size_t u = 0; u <= std::min(shown, r.updates); ++u) {
+  const std::size_t stride = std::max<std::size_t>(1, r.updates() / 40);
+  for (std::size_t u = 0; u <= std::min(shown, r.updates()); ++u) {
     known.add(u, r.exact[u]);
     if (u % 3 == 0) measured.add(u, at(all, &curve::square, u).mean);
   }
-  for (std::size_t u = 0; u <= r.updates; u += stride)
+  for (std::size_t u = 0; u <= r.updates(); u += stride)
     timed.add(at(all, &curve::time, u).mean, at(all, &curve::square, u).mean);
   by_updates.series.push_back(std::move(known));
   by_updates.series.push_back(std::move(measured));
@@ -177,18 +179,12 @@ void draw(const regime& r, const std::vector<curve>& all, figure& by_updates, fi
 } // namespace
 
 void run_error_and_time(const experiment_options& options, experiment_result& result) {
-  const regime regimes[] = {{"async",
-                             800,
-                             1.0 / racing_workers,
-                             true,
-                             mean_square_path(racing_workers, a, start, a * a, 800),
-                             {8, 16, 40, 80, 800}},
-                            {"sync",
-                             80,
-                             mean_of_kth_exponential(racing_workers, racing_workers),
-                             false,
-                             exact_sync(80),
-                             {1, 10, 20, 50, 80}}};
+  const regime regimes[] = {
+      {"async",
+       1.0 / racing_workers,
+       mean_square_path(racing_workers, a, start, a * a, 800),
+       {8, 16, 40, 80, 800}},
+      {"sync", mean_of_kth_exponential(racing_workers, racing_workers), exact_sync(80), {1, 10, 20, 50, 80}}};
   const std::string what = "Mean square of the weights of a quadratic, eight workers that take exponential "
                            "times, step 0.1. ";
   figure by_updates("updates", "Error against updates", what + "By updates the barrier is ahead.",
@@ -199,14 +195,14 @@ void run_error_and_time(const experiment_options& options, experiment_result& re
   seeds_mean floor; // of async
   for (const regime& r : regimes) {
     const std::vector<curve> all = over_seeds(options, options.quick ? 100 : 600, [&](std::uint64_t seed) {
-      return run_once(r.policy, r.updates, seed, options);
+      return run_once(r.policy, r.updates(), seed, options);
     });
     claim_errors(r, all, options, result);
     for (const double square : {10.0, 1.0, 0.1})
       claim_time(r, all, fmt::format("time of {} to a mean square of {:g}", r.policy, square),
                  {square, square}, result);
-    if (r.has_order) // async comes first
-      floor = at(all, &curve::square, r.updates);
+    if (r.has_order()) // async comes first
+      floor = at(all, &curve::square, r.updates());
     else
       claim_time(r, all, "time from which the barrier is ahead for good",
                  {regimes[0].exact.back(), floor.mean, floor.by_chance()}, result);

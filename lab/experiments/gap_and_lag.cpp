@@ -74,13 +74,11 @@ constexpr gap_method pair_methods[] = {
     {"dana-slim:0.9", "sgd", "dana-slim:0.9", nullptr},
     {"momentum 0.9, gap-aware", "momentum:momentum=0.9", "gap-aware", nullptr},
     {"sgd, dc-asgd:2", "sgd", "dc-asgd:2", nullptr}};
-constexpr double pair_rate = 0.005;
-constexpr std::uint32_t pair_workers = 8;
 
 std::vector<sampled_figures> pairs_of(const gap_method& way, const experiment_options& options) {
   quadratic_case c =
-      case_of(fmt::format("quadratic:dimension={},curvature=1,noise=1,start=0", gap_coordinates),
-              pair_workers, "exp", "async", pair_rate, options.quick ? 6'000 : 24'000, options.seed);
+      case_of(fmt::format("quadratic:dimension={},curvature=1,noise=1,start=0", gap_coordinates), 8, "exp",
+              "async", 0.005, options.quick ? 6'000 : 24'000, options.seed);
   c.optimizer = way.optimizer;
   c.cure = way.cure;
   c.sample_gap = 10;

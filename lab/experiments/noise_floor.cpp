@@ -15,8 +15,7 @@ constexpr std::size_t noisy_coordinates = 100;
 
 double measured_floor(std::uint32_t workers, const std::string& delays, std::uint64_t seed,
                       const experiment_options& options) {
-  const std::uint64_t updates = options.quick ? 6'000 : 30'000;
-  const std::uint64_t burn_in = 1'000;
+  const std::uint64_t updates = options.quick ? 6'000 : 30'000, burn_in = 1'000;
   double sum = 0;
   std::uint64_t reads = 0;
   quadratic_case c = case_of(fmt::format("quadratic:dimension={},noise=1,start=0", noisy_coordinates),

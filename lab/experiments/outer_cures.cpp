@@ -131,7 +131,10 @@ void claim_outer_errors(const experiment_options& options, experiment_result& re
                 median(heading, 5), 0, relation::at_least);
 }
 
-figure against_workers(const experiment_options& options) {
+} // namespace
+
+void run_outer_cures(const experiment_options& options, experiment_result& result) {
+  claim_outer_errors(options, result);
   figure f(
       "error", "Looking ahead along the outer momentum delays the overshooting",
       fmt::format("Distance from the minimum of a quadratic after 400 outer updates, median of {} seeds, "
@@ -145,14 +148,7 @@ figure against_workers(const experiment_options& options) {
       s.add(workers, median_error(w, workers, options).mean);
     f.series.push_back(std::move(s));
   }
-  return f;
-}
-
-} // namespace
-
-void run_outer_cures(const experiment_options& options, experiment_result& result) {
-  claim_outer_errors(options, result);
-  result.figures.push_back(against_workers(options));
+  result.figures.push_back(std::move(f));
 }
 
 } // namespace mailgrad::lab

@@ -22,8 +22,6 @@ struct quorum_setting {
 
 constexpr quorum_setting quorum_settings[] = {{8, 4, 0.9}, {8, 8, 0.9}, {16, 8, 0.95}, {4, 3, 0.8}};
 
-constexpr double grace = 0.002;
-
 /// Seconds, in which each learner has one outage. A step that an outage interrupts goes on afterwards, which
 /// is a smaller part of a longer period.
 double period_of(const experiment_options& options) { return options.quick ? 400 : 1600; }
@@ -82,25 +80,11 @@ struct measured_goodput {
 };
 
 measured_goodput measure(const quorum_setting& s, std::uint64_t seeds, const experiment_options& options) {
-  const std::string policy = fmt::format("quorum:{},grace={}", s.quorum, grace);
+  const std::string policy = fmt::format("quorum:{},grace=0.002", s.quorum);
   const auto as_laid = [&](std::uint64_t seed) { return goodput_as_laid(s, seed, options); };
   return {mean_over_seeds(options, seeds,
                           [&](std::uint64_t seed) { return goodput_of(s, policy, seed, options); }),
           mean_over_seeds(options, seeds, as_laid).mean};
-}
-
-/// Goodput of each quorum among eight learners.
-figure by_quorum(const experiment_options& options) {
-  figure f("quorum", "A quorum that is no larger than it must be loses nobody's work",
-           "Share of the work of eight learners that merges take, if each is down for a tenth of the time. "
-           "With a quorum of all eight, whoever is down stops all others.",
-           {"quorum K"}, {"goodput"}, {{"binomial sum", series_look::line}, {"measured"}});
-  for (std::uint32_t k = 1; k <= 8; ++k) {
-    const quorum_setting s{8, k, 0.9};
-    f.series[0].add(k, goodput_of_quorum(s.learners, s.quorum, s.up));
-    f.series[1].add(k, measure(s, options.quick ? 20 : 100, options).found);
-  }
-  return f;
 }
 
 } // namespace
@@ -117,7 +101,16 @@ void run_quorum_goodput(const experiment_options& options, experiment_result& re
     result.expect("the same, beside what is right for these outages", "", "the moments of the outages",
                   m.as_laid, m.found, closely);
   }
-  result.figures.push_back(by_quorum(options));
+  figure f("quorum", "A quorum that is no larger than it must be loses nobody's work",
+           "Share of the work of eight learners that merges take, if each is down for a tenth of the time. "
+           "With a quorum of all eight, whoever is down stops all others.",
+           {"quorum K"}, {"goodput"}, {{"binomial sum", series_look::line}, {"measured"}});
+  for (std::uint32_t k = 1; k <= 8; ++k) {
+    const quorum_setting s{8, k, 0.9};
+    f.series[0].add(k, goodput_of_quorum(s.learners, s.quorum, s.up));
+    f.series[1].add(k, measure(s, options.quick ? 20 : 100, options).found);
+  }
+  result.figures.push_back(std::move(f));
 }
 
 } // namespace mailgrad::lab

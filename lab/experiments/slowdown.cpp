@@ -39,7 +39,6 @@ private:
 };
 
 constexpr std::uint32_t equal_workers = 8;
-constexpr std::uint64_t steps = 1600;
 constexpr std::size_t equal_coordinates = 100;
 constexpr double rate = 0.1;
 
@@ -66,7 +65,7 @@ slowed_path run_way(const timed_policy& w, const std::string& trace, std::uint64
   double due = 0;
   std::uint64_t counted = 0;
   quadratic_case c = case_of(fmt::format("quadratic:dimension={},noise=1,start=10", equal_coordinates),
-                             equal_workers, "trace:" + trace, w.policy, rate, steps, seed);
+                             equal_workers, "trace:" + trace, w.policy, rate, 1600, seed);
   c.on_read = [&](rank, instant when, std::span<const float> x) {
     const double seconds = in_seconds(when);
     double square = 0;

@@ -69,30 +69,29 @@ void claim_distribution(std::uint32_t workers, const experiment_options& options
   const std::uint64_t steps = options.quick ? 80'000 : 1'000'000;
   const auto reports = reports_of({workers, "exp", "async", steps}, options);
   const double stays = 1 - 1.0 / workers;
-  const auto share = [](const training_report& r, const auto& counts) {
-    double sum = 0;
-    for (const auto& [gap, times] : r.staleness.buckets())
-      if (counts(gap)) sum += static_cast<double>(times);
-    return sum / static_cast<double>(r.staleness.total());
+  const auto share = [&](const auto& counts) {
+    return mean_of(reports, [&](const training_report& r) {
+      double sum = 0;
+      for (const auto& [gap, times] : r.staleness.buckets())
+        if (counts(gap)) sum += static_cast<double>(times);
+      return sum / static_cast<double>(r.staleness.total());
+    });
   };
-  const std::string of = fmt::format("{} workers without memory", workers);
   const auto chance = [&](double p) {
     return chance_of_mean(std::sqrt(p * (1 - p)), static_cast<double>(steps));
   };
+  const std::string of = fmt::format("{} workers without memory", workers);
   const double late = std::pow(stays, 2.0 * workers);
-  const auto is_fresh = [](std::uint64_t gap) { return gap == 0; };
-  const auto is_late = [&](std::uint64_t gap) { return gap >= 2 * workers; };
   claim_figure("share of fresh gradients, " + of, "", "1 / M", 1 - stays, chance(stays),
-               mean_of(reports, [&](const auto& r) { return share(r, is_fresh); }), result);
+               share([](std::uint64_t gap) { return gap == 0; }), result);
   claim_figure("share of 2 M versions and more, " + of, "", "(1 - 1/M)^(2 M)", late, chance(late),
-               mean_of(reports, [&](const auto& r) { return share(r, is_late); }), result);
+               share([&](std::uint64_t gap) { return gap >= 2 * workers; }), result);
   figure_series known{fmt::format("exact, {} workers", workers), series_look::line};
   figure_series found{fmt::format("measured, {} workers", workers)};
   for (std::uint64_t gap = 0; gap <= 30; gap += 2) {
-    const auto is_gap = [&](std::uint64_t seen) { return seen == gap; };
     known.add(gap, (1 - stays) * std::pow(stays, static_cast<double>(gap)));
     if (known.points.back().y * static_cast<double>(steps) > 50)
-      found.add(gap, mean_of(reports, [&](const auto& r) { return share(r, is_gap); }).mean);
+      found.add(gap, share([&](std::uint64_t seen) { return seen == gap; }).mean);
   }
   f.series.push_back(std::move(known));
   f.series.push_back(std::move(found));

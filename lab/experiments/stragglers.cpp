@@ -65,23 +65,6 @@ void claim_persistent(const experiment_options& options, experiment_result& resu
   }
 }
 
-void run_policy(const policy_case& p, const experiment_options& options, experiment_result& result,
-                figure_series& found) {
-  const std::uint64_t steps = options.quick ? 10'000 : 64'000, seeds = options.quick ? 2 : 4;
-  for (std::size_t i = 0; i < std::size(straggler_laws); ++i) {
-    const straggler_law& l = straggler_laws[i];
-    const seeds_mean m = mean_over_seeds(options, seeds, [&](std::uint64_t seed) {
-      return seconds_of_gradient(l.delays, p.policy, steps, straggling_workers, seed, options, p.gradients) *
-             p.gradients;
-    });
-    // in the time of the mean worker, so that one is a policy that loses none
-    found.add(i + 1, m / (p.gradients * l.mean / straggling_workers));
-    if (p.exact)
-      result.expect(fmt::format("update of {}, {}", p.name, l.name), "s", p.from, p.exact(l), m,
-                    (options.quick ? 2 : 1) * l.share * p.exact(l));
-  }
-}
-
 /// Updates of the first four gradients of eight workers, of which the others are interrupted: one of each
 /// worker at most (K-sync), or any (K-batch-sync). The fourth of eight times is never before the fourth
 /// gradient of any, and its deviation, which is known, stands for that of both.
@@ -145,9 +128,22 @@ void run_stragglers(const experiment_options& options, experiment_result& result
       "of steps. A barrier pays the mean of the largest of 16 draws.",
       {"law of delays"}, {"time of a gradient / ideal"});
   for (const straggler_law& l : straggler_laws) f.x.marks.emplace_back(l.name);
+  const std::uint64_t steps = options.quick ? 10'000 : 64'000, seeds = options.quick ? 2 : 4;
   for (const policy_case& p : policies) {
     figure_series found{p.name};
-    run_policy(p, options, result, found);
+    for (std::size_t i = 0; i < std::size(straggler_laws); ++i) {
+      const straggler_law& l = straggler_laws[i];
+      const seeds_mean m = mean_over_seeds(options, seeds, [&](std::uint64_t seed) {
+        return seconds_of_gradient(l.delays, p.policy, steps, straggling_workers, seed, options,
+                                   p.gradients) *
+               p.gradients;
+      });
+      // in the time of the mean worker, so that one is a policy that loses none
+      found.add(i + 1, m / (p.gradients * l.mean / straggling_workers));
+      if (p.exact)
+        result.expect(fmt::format("update of {}, {}", p.name, l.name), "s", p.from, p.exact(l), m,
+                      (options.quick ? 2 : 1) * l.share * p.exact(l));
+    }
     f.series.push_back(std::move(found));
   }
   claim_persistent(options, result);

@@ -33,10 +33,6 @@ std::size_t gradient_wire::carry(std::uint32_t shard, push_gradient& x) {
   return bytes;
 }
 
-void gradient_wire::answered(std::uint32_t shard, step_number discarded) {
-  if (encoder_) encoder_->answered(shard, discarded);
-}
-
 std::size_t gradient_wire::weight_bytes(std::uint32_t shard) const {
   return encoded_bytes({}, layout_->shard(shard).size());
 }

@@ -38,7 +38,9 @@ public:
   /// values has the bytes of a dense one.
   std::size_t carry(std::uint32_t shard, push_gradient& x);
   /// The shard has answered. `discarded`: the worker's last gradient that it has discarded.
-  void answered(std::uint32_t shard, step_number discarded);
+  void answered(std::uint32_t shard, step_number discarded) {
+    if (encoder_) encoder_->answered(shard, discarded);
+  }
 
   /// The bytes of the weights of a shard, which travel as float32.
   std::size_t weight_bytes(std::uint32_t shard) const;

@@ -128,39 +128,6 @@ std::optional<Row> read_line(std::string_view line, Row row) {
   return fits && next == fields->size() ? std::optional(std::move(row)) : std::nullopt;
 }
 
-} // namespace
-
-std::optional<double> figure_of(const curve_point& p, std::string_view figure) {
-  std::optional<double> found;
-  columns_of(p, [&](std::string_view name, const auto& member) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(member)>, std::optional<double>>)
-      if (name == figure) found = member;
-  });
-  return found;
-}
-
-std::string row_header(const std::vector<std::string>& axes) {
-  sweep_row any;
-  any.values = axes;
-  return header_of(any);
-}
-
-std::string to_csv(const sweep_row& row) { return line_of(row); }
-
-std::optional<sweep_row> row_of(std::string_view line, std::size_t axes) {
-  sweep_row row;
-  row.values.resize(axes);
-  return read_line(line, std::move(row));
-}
-
-std::string curve_header() { return header_of(curve_point{}); }
-
-std::string to_csv(const curve_point& p) { return line_of(p); }
-
-std::optional<curve_point> curve_point_of(std::string_view line) { return read_line(line, curve_point{}); }
-
-namespace {
-
 namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 
@@ -216,7 +183,139 @@ fs::path made(fs::path folder) {
                                           why ? why.message() : "there is a file of that name"));
 }
 
+void read_target(const std::optional<sweep_target>& target, const std::vector<curve_point>& curve,
+                 sweep_row& row) {
+  if (!target) return;
+  for (const curve_point& p : curve) {
+    const std::optional<double> figure = figure_of(p, target->figure);
+    if (!figure || !target->reached_by(*figure)) continue;
+    row.time_to_target = p.time;
+    row.updates_to_target = static_cast<double>(p.updates);
+    return;
+  }
+}
+
+void read_report(const training_report& r, sweep_row& row) {
+  row.ended = r.ended;
+  row.why = r.why;
+  row.steps = r.steps;
+  row.updates = r.updates;
+  row.samples = r.samples;
+  row.final_loss = r.final_loss;
+  row.test_loss = r.test_loss;
+  row.test_accuracy = r.test_accuracy;
+  row.test_rmse = r.test_rmse;
+  row.virtual_seconds = r.wall_seconds;
+  row.staleness_mean = r.staleness.mean();
+  row.staleness_p99 = r.staleness.empty() ? 0 : r.staleness.quantile(0.99);
+  row.discarded = r.ledger.discarded_in_all();
+  row.parameters_sha256 = r.parameters_sha256;
+}
+
+curve_point point_of(std::size_t cell, const virtual_test& t) {
+  return {cell,         in_seconds(t.time), t.steps,           t.updates,
+          t.train_loss, t.result.loss,      t.result.accuracy, t.result.rmse};
+}
+
+curve_point end_of(const sweep_row& row) {
+  return {row.cell,       row.virtual_seconds, row.steps,         row.updates,
+          row.final_loss, row.test_loss,       row.test_accuracy, row.test_rmse};
+}
+
+void train(cell_terms t, cell_outcome& made) {
+  t.how.on_test = [&](const virtual_test& test) { made.curve.push_back(point_of(made.row.cell, test)); };
+  const std::function<bool()> stop = t.how.stop;
+  virtual_run run(std::move(t.model), std::move(t.data), std::move(t.options), std::move(t.how));
+  run.run();
+  read_report(run.report(stop), made.row);
+  if (made.row.completed() && !made.row.why.empty()) made.row.ended = "stopped"; // in the test at its end
+  if (made.row.completed()) made.curve.push_back(end_of(made.row));
+}
+
+double number_in(const sweep_setting& s) {
+  const auto number = parse_number(s.value);
+  if (!number) throw std::invalid_argument(fmt::format("{}: '{}' is no number", s.key, s.value));
+  return *number;
+}
+
+template <class Whole = std::uint64_t>
+Whole whole_in(const sweep_setting& s) {
+  const auto number = parse_whole(s.value);
+  if (!number || *number > std::numeric_limits<Whole>::max())
+    throw std::invalid_argument(fmt::format("{}: '{}' is no whole number", s.key, s.value));
+  return static_cast<Whole>(*number);
+}
+
+struct known_setting {
+  std::string_view key;
+  void (*take)(cell_terms& t, const sweep_setting& s);
+};
+
+/// Those of a program's sweep, named as options of `mailgrad lab run`. A rule comes before its learning rate.
+constexpr std::array<known_setting, 15> known_settings{{
+    {"batch", [](cell_terms& t, const sweep_setting& s) { t.options.batch = whole_in(s); }},
+    {"clip-norm",
+     [](cell_terms& t, const sweep_setting& s) { t.options.optimizer.clip_norm = number_in(s); }},
+    {"cure", [](cell_terms& t, const sweep_setting& s) { t.options.cure = s.value; }},
+    {"delays", [](cell_terms& t, const sweep_setting& s) { t.options.delays = s.value; }},
+    {"delays-seed", [](cell_terms& t, const sweep_setting& s) { t.options.delays_seed = whole_in(s); }},
+    {"epochs", [](cell_terms& t, const sweep_setting& s) { t.options.epochs = whole_in(s); }},
+    {"latency", [](cell_terms& t, const sweep_setting& s) { t.how.links.latency = s.value; }},
+    {"local-steps", [](cell_terms& t, const sweep_setting& s) { t.options.local_steps = whole_in(s); }},
+    {"optimizer",
+     [](cell_terms& t, const sweep_setting& s) { t.options.optimizer = parse_optimizer(s.value); }},
+    {"lr", [](cell_terms& t, const sweep_setting& s) { t.options.optimizer.learning_rate = number_in(s); }},
+    {"policy", [](cell_terms& t, const sweep_setting& s) { t.options.policy = s.value; }},
+    {"seed", [](cell_terms& t, const sweep_setting& s) { t.options.seed = whole_in(s); }},
+    {"shards", [](cell_terms& t, const sweep_setting& s) { t.options.shards = whole_in<std::uint32_t>(s); }},
+    {"steps", [](cell_terms& t, const sweep_setting& s) { t.options.steps = whole_in(s); }},
+    {"workers", [](cell_terms& t, const sweep_setting& s) { t.how.workers = whole_in<std::uint32_t>(s); }},
+}};
+
+/// Those of a cell, of a sweep that a program has made.
+cell_terms with_settings(const sweep& s, std::size_t cell, cell_terms t) {
+  const std::vector<sweep_setting> settings = s.settings_of(cell);
+  for (const sweep_setting& x : settings)
+    if (std::ranges::find(known_settings, x.key, &known_setting::key) == known_settings.end())
+      throw std::invalid_argument(
+          fmt::format("a sweep of a program has no setting '{}'; set it in the options", x.key));
+  for (const known_setting& known : known_settings)
+    for (const sweep_setting& x : settings)
+      if (x.key == known.key) known.take(t, x);
+  t.how.test_every = steps_between_tests(virtual_run::plan(t.model, t.data, t.options, t.how), s.tests);
+  return t;
+}
+
 } // namespace
+
+std::optional<double> figure_of(const curve_point& p, std::string_view figure) {
+  std::optional<double> found;
+  columns_of(p, [&](std::string_view name, const auto& member) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(member)>, std::optional<double>>)
+      if (name == figure) found = member;
+  });
+  return found;
+}
+
+std::string row_header(const std::vector<std::string>& axes) {
+  sweep_row any;
+  any.values = axes;
+  return header_of(any);
+}
+
+std::string to_csv(const sweep_row& row) { return line_of(row); }
+
+std::optional<sweep_row> row_of(std::string_view line, std::size_t axes) {
+  sweep_row row;
+  row.values.resize(axes);
+  return read_line(line, std::move(row));
+}
+
+std::string curve_header() { return header_of(curve_point{}); }
+
+std::string to_csv(const curve_point& p) { return line_of(p); }
+
+std::optional<curve_point> curve_point_of(std::string_view line) { return read_line(line, curve_point{}); }
 
 sweep_folder::sweep_folder(fs::path folder, const sweep& s, const sweep_origin& origin, old_rows what)
     : folder_(made(std::move(folder))), cells_(s.kept_cells()),
@@ -344,113 +443,6 @@ void run_on_threads(std::span<const std::size_t> cells, unsigned threads,
   }
   if (why) std::rethrow_exception(why);
 }
-
-namespace {
-
-void read_target(const std::optional<sweep_target>& target, const std::vector<curve_point>& curve,
-                 sweep_row& row) {
-  if (!target) return;
-  for (const curve_point& p : curve) {
-    const std::optional<double> figure = figure_of(p, target->figure);
-    if (!figure || !target->reached_by(*figure)) continue;
-    row.time_to_target = p.time;
-    row.updates_to_target = static_cast<double>(p.updates);
-    return;
-  }
-}
-
-void read_report(const training_report& r, sweep_row& row) {
-  row.ended = r.ended;
-  row.why = r.why;
-  row.steps = r.steps;
-  row.updates = r.updates;
-  row.samples = r.samples;
-  row.final_loss = r.final_loss;
-  row.test_loss = r.test_loss;
-  row.test_accuracy = r.test_accuracy;
-  row.test_rmse = r.test_rmse;
-  row.virtual_seconds = r.wall_seconds;
-  row.staleness_mean = r.staleness.mean();
-  row.staleness_p99 = r.staleness.empty() ? 0 : r.staleness.quantile(0.99);
-  row.discarded = r.ledger.discarded_in_all();
-  row.parameters_sha256 = r.parameters_sha256;
-}
-
-curve_point point_of(std::size_t cell, const virtual_test& t) {
-  return {cell,         in_seconds(t.time), t.steps,           t.updates,
-          t.train_loss, t.result.loss,      t.result.accuracy, t.result.rmse};
-}
-
-curve_point end_of(const sweep_row& row) {
-  return {row.cell,       row.virtual_seconds, row.steps,         row.updates,
-          row.final_loss, row.test_loss,       row.test_accuracy, row.test_rmse};
-}
-
-void train(cell_terms t, cell_outcome& made) {
-  t.how.on_test = [&](const virtual_test& test) { made.curve.push_back(point_of(made.row.cell, test)); };
-  const std::function<bool()> stop = t.how.stop;
-  virtual_run run(std::move(t.model), std::move(t.data), std::move(t.options), std::move(t.how));
-  run.run();
-  read_report(run.report(stop), made.row);
-  if (made.row.completed() && !made.row.why.empty()) made.row.ended = "stopped"; // in the test at its end
-  if (made.row.completed()) made.curve.push_back(end_of(made.row));
-}
-
-double number_in(const sweep_setting& s) {
-  const auto number = parse_number(s.value);
-  if (!number) throw std::invalid_argument(fmt::format("{}: '{}' is no number", s.key, s.value));
-  return *number;
-}
-
-template <class Whole = std::uint64_t>
-Whole whole_in(const sweep_setting& s) {
-  const auto number = parse_whole(s.value);
-  if (!number || *number > std::numeric_limits<Whole>::max())
-    throw std::invalid_argument(fmt::format("{}: '{}' is no whole number", s.key, s.value));
-  return static_cast<Whole>(*number);
-}
-
-struct known_setting {
-  std::string_view key;
-  void (*take)(cell_terms& t, const sweep_setting& s);
-};
-
-/// Those of a program's sweep, named as options of `mailgrad lab run`. A rule comes before its learning rate.
-constexpr std::array<known_setting, 15> known_settings{{
-    {"batch", [](cell_terms& t, const sweep_setting& s) { t.options.batch = whole_in(s); }},
-    {"clip-norm",
-     [](cell_terms& t, const sweep_setting& s) { t.options.optimizer.clip_norm = number_in(s); }},
-    {"cure", [](cell_terms& t, const sweep_setting& s) { t.options.cure = s.value; }},
-    {"delays", [](cell_terms& t, const sweep_setting& s) { t.options.delays = s.value; }},
-    {"delays-seed", [](cell_terms& t, const sweep_setting& s) { t.options.delays_seed = whole_in(s); }},
-    {"epochs", [](cell_terms& t, const sweep_setting& s) { t.options.epochs = whole_in(s); }},
-    {"latency", [](cell_terms& t, const sweep_setting& s) { t.how.links.latency = s.value; }},
-    {"local-steps", [](cell_terms& t, const sweep_setting& s) { t.options.local_steps = whole_in(s); }},
-    {"optimizer",
-     [](cell_terms& t, const sweep_setting& s) { t.options.optimizer = parse_optimizer(s.value); }},
-    {"lr", [](cell_terms& t, const sweep_setting& s) { t.options.optimizer.learning_rate = number_in(s); }},
-    {"policy", [](cell_terms& t, const sweep_setting& s) { t.options.policy = s.value; }},
-    {"seed", [](cell_terms& t, const sweep_setting& s) { t.options.seed = whole_in(s); }},
-    {"shards", [](cell_terms& t, const sweep_setting& s) { t.options.shards = whole_in<std::uint32_t>(s); }},
-    {"steps", [](cell_terms& t, const sweep_setting& s) { t.options.steps = whole_in(s); }},
-    {"workers", [](cell_terms& t, const sweep_setting& s) { t.how.workers = whole_in<std::uint32_t>(s); }},
-}};
-
-/// Those of a cell, of a sweep that a program has made.
-cell_terms with_settings(const sweep& s, std::size_t cell, cell_terms t) {
-  const std::vector<sweep_setting> settings = s.settings_of(cell);
-  for (const sweep_setting& x : settings)
-    if (std::ranges::find(known_settings, x.key, &known_setting::key) == known_settings.end())
-      throw std::invalid_argument(
-          fmt::format("a sweep of a program has no setting '{}'; set it in the options", x.key));
-  for (const known_setting& known : known_settings)
-    for (const sweep_setting& x : settings)
-      if (x.key == known.key) known.take(t, x);
-  t.how.test_every = steps_between_tests(virtual_run::plan(t.model, t.data, t.options, t.how), s.tests);
-  return t;
-}
-
-} // namespace
 
 std::optional<cell_outcome> run_cell(const sweep& s, std::size_t cell,
                                      const std::function<cell_terms()>& make) {

@@ -138,98 +138,6 @@ std::size_t missing_of(const sweep& s, const sweep_summary& m) {
   return static_cast<std::size_t>(of_setting) - m.cells.size();
 }
 
-} // namespace
-
-quartiles quartiles_of(std::vector<double> numbers) {
-  if (numbers.empty()) throw std::invalid_argument("quartiles: there is no number");
-  std::ranges::sort(numbers);
-  return {quantile(numbers, 0.25), quantile(numbers, 0.5), quantile(numbers, 0.75)};
-}
-
-judged_figure judged_by(std::span<const sweep_row> rows) {
-  for (const judged_figure f : judged_figures)
-    if (std::ranges::any_of(rows, [&](const sweep_row& row) { return (row.*kind_of(f).of_row).has_value(); }))
-      return f;
-  return judged_figure::final_loss;
-}
-
-std::string_view name_of(judged_figure f) noexcept { return kind_of(f).name; }
-
-const std::optional<quartiles>& sweep_summary::judged(judged_figure f) const noexcept {
-  return this->*kind_of(f).of_method;
-}
-
-bool sweep_summary::better_than(const sweep_summary& other, judged_figure f) const noexcept {
-  const double mine = judged(f) ? judged(f)->median : worst(f);
-  const double theirs = other.judged(f) ? other.judged(f)->median : worst(f);
-  return f == judged_figure::test_accuracy ? mine > theirs : mine < theirs;
-}
-
-std::vector<sweep_summary> summaries_of(const sweep& s, std::span<const sweep_row> rows) {
-  std::vector<std::pair<std::vector<std::string>, row_group>> groups;
-  std::map<std::vector<std::string>, std::size_t> place;
-  for (const sweep_row& row : rows) {
-    std::vector<std::string> values = values_without(s, row.values, {seed_key});
-    const auto [at, is_new] = place.try_emplace(values, groups.size());
-    if (is_new) groups.push_back({std::move(values), {}});
-    groups[at->second].second.push_back(&row);
-  }
-  std::vector<sweep_summary> settings;
-  for (const auto& [values, group] : groups)
-    settings.push_back(summary_of(values, group, s.target.has_value()));
-  return settings;
-}
-
-std::vector<sweep_summary> tuned(const sweep& s, std::span<const sweep_summary> settings, judged_figure f) {
-  std::vector<sweep_summary> methods;
-  std::map<std::vector<std::string>, std::size_t> place;
-  for (const sweep_summary& m : settings) {
-    const auto [at, is_new] = place.try_emplace(values_without(s, m.values, {s.tune}), methods.size());
-    if (is_new)
-      methods.push_back(m);
-    else if (m.better_than(methods[at->second], f))
-      methods[at->second] = m;
-  }
-  add_speed_ups(s, methods);
-  return methods;
-}
-
-std::optional<std::size_t> median_cell(const sweep_summary& m, std::span<const sweep_row> rows,
-                                       judged_figure f) {
-  std::optional<std::size_t> nearest;
-  double distance = for_ever;
-  for (const sweep_row& row : rows) {
-    const std::optional<double>& figure = row.*kind_of(f).of_row;
-    if (!row.completed() || !figure || !m.judged(f) || std::ranges::find(m.cells, row.cell) == m.cells.end())
-      continue;
-    const double away = std::abs(*figure - m.judged(f)->median);
-    if (nearest && !(away < distance)) continue;
-    nearest = row.cell;
-    distance = away;
-  }
-  return nearest;
-}
-
-std::string summary_csv(const sweep& s, std::span<const sweep_summary> methods) {
-  std::string text;
-  for (const sweep_axis& axis : s.grid)
-    if (axis.key != seed_key) text += csv_field(axis.key) + ',';
-  text += "runs,completed,reached_target";
-  for (const auto& [name, of] : csv_figures)
-    for (const char* part : {"median", "q1", "q3"}) text += fmt::format(",{}_{}", name, part);
-  text += ",speed_up,missing_runs\n";
-  for (const sweep_summary& m : methods) {
-    for (std::size_t a = 0; a < s.grid.size(); ++a)
-      if (s.grid[a].key != seed_key) text += csv_field(m.values[a]) + ',';
-    text += fmt::format("{},{},{}", m.cells.size(), m.completed, m.reached);
-    for (const auto& [name, of] : csv_figures) text += fields_of(m.*of);
-    text += fmt::format(",{},{}\n", m.speed_up ? csv_field(*m.speed_up) : "", missing_of(s, m));
-  }
-  return text;
-}
-
-namespace {
-
 constexpr std::size_t most_series = 6;
 
 /// What figures are made from.
@@ -473,6 +381,94 @@ bool has_points(const figure& f) {
 }
 
 } // namespace
+
+quartiles quartiles_of(std::vector<double> numbers) {
+  if (numbers.empty()) throw std::invalid_argument("quartiles: there is no number");
+  std::ranges::sort(numbers);
+  return {quantile(numbers, 0.25), quantile(numbers, 0.5), quantile(numbers, 0.75)};
+}
+
+judged_figure judged_by(std::span<const sweep_row> rows) {
+  for (const judged_figure f : judged_figures)
+    if (std::ranges::any_of(rows, [&](const sweep_row& row) { return (row.*kind_of(f).of_row).has_value(); }))
+      return f;
+  return judged_figure::final_loss;
+}
+
+std::string_view name_of(judged_figure f) noexcept { return kind_of(f).name; }
+
+const std::optional<quartiles>& sweep_summary::judged(judged_figure f) const noexcept {
+  return this->*kind_of(f).of_method;
+}
+
+bool sweep_summary::better_than(const sweep_summary& other, judged_figure f) const noexcept {
+  const double mine = judged(f) ? judged(f)->median : worst(f);
+  const double theirs = other.judged(f) ? other.judged(f)->median : worst(f);
+  return f == judged_figure::test_accuracy ? mine > theirs : mine < theirs;
+}
+
+std::vector<sweep_summary> summaries_of(const sweep& s, std::span<const sweep_row> rows) {
+  std::vector<std::pair<std::vector<std::string>, row_group>> groups;
+  std::map<std::vector<std::string>, std::size_t> place;
+  for (const sweep_row& row : rows) {
+    std::vector<std::string> values = values_without(s, row.values, {seed_key});
+    const auto [at, is_new] = place.try_emplace(values, groups.size());
+    if (is_new) groups.push_back({std::move(values), {}});
+    groups[at->second].second.push_back(&row);
+  }
+  std::vector<sweep_summary> settings;
+  for (const auto& [values, group] : groups)
+    settings.push_back(summary_of(values, group, s.target.has_value()));
+  return settings;
+}
+
+std::vector<sweep_summary> tuned(const sweep& s, std::span<const sweep_summary> settings, judged_figure f) {
+  std::vector<sweep_summary> methods;
+  std::map<std::vector<std::string>, std::size_t> place;
+  for (const sweep_summary& m : settings) {
+    const auto [at, is_new] = place.try_emplace(values_without(s, m.values, {s.tune}), methods.size());
+    if (is_new)
+      methods.push_back(m);
+    else if (m.better_than(methods[at->second], f))
+      methods[at->second] = m;
+  }
+  add_speed_ups(s, methods);
+  return methods;
+}
+
+std::optional<std::size_t> median_cell(const sweep_summary& m, std::span<const sweep_row> rows,
+                                       judged_figure f) {
+  std::optional<std::size_t> nearest;
+  double distance = for_ever;
+  for (const sweep_row& row : rows) {
+    const std::optional<double>& figure = row.*kind_of(f).of_row;
+    if (!row.completed() || !figure || !m.judged(f) || std::ranges::find(m.cells, row.cell) == m.cells.end())
+      continue;
+    const double away = std::abs(*figure - m.judged(f)->median);
+    if (nearest && !(away < distance)) continue;
+    nearest = row.cell;
+    distance = away;
+  }
+  return nearest;
+}
+
+std::string summary_csv(const sweep& s, std::span<const sweep_summary> methods) {
+  std::string text;
+  for (const sweep_axis& axis : s.grid)
+    if (axis.key != seed_key) text += csv_field(axis.key) + ',';
+  text += "runs,completed,reached_target";
+  for (const auto& [name, of] : csv_figures)
+    for (const char* part : {"median", "q1", "q3"}) text += fmt::format(",{}_{}", name, part);
+  text += ",speed_up,missing_runs\n";
+  for (const sweep_summary& m : methods) {
+    for (std::size_t a = 0; a < s.grid.size(); ++a)
+      if (s.grid[a].key != seed_key) text += csv_field(m.values[a]) + ',';
+    text += fmt::format("{},{},{}", m.cells.size(), m.completed, m.reached);
+    for (const auto& [name, of] : csv_figures) text += fields_of(m.*of);
+    text += fmt::format(",{},{}\n", m.speed_up ? csv_field(*m.speed_up) : "", missing_of(s, m));
+  }
+  return text;
+}
 
 std::string words_of(const sweep& s, const sweep_summary& m,
                      std::initializer_list<std::string_view> without) {
