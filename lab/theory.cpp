@@ -1,5 +1,6 @@
 #include <mailgrad/lab/theory.hpp>
 
+#include <Eigen/Eigenvalues>
 #include <boost/math/distributions/students_t.hpp>
 
 #include <algorithm>
@@ -62,6 +63,23 @@ double students_quantile(std::uint64_t freedom, double beyond) {
   return boost::math::quantile(boost::math::complement(law, beyond / 2));
 }
 
+namespace {
+
+/// Means of products of x = x(t), and of w and v, which two different workers have read.
+struct second_moments {
+  double xx, xw, ww, wv;
+
+  /// With m = 1 there is no second worker.
+  second_moments after_update(double m, double a, double noise) const {
+    const double stayed = xw - a * wv; // E x(t+1) v, of a worker that did not push
+    const double square = xx - 2 * a * xw + a * a * ww + noise;
+    return {square, square / m + (1 - 1 / m) * stayed, square / m + (1 - 1 / m) * ww,
+            m < 2 ? 0 : 2 / m * stayed + (1 - 2 / m) * wv};
+  }
+};
+
+} // namespace
+
 std::vector<double> mean_path(double workers, double a, std::size_t last, double beta) {
   std::vector<double> x{1};
   double read = 1, before = 1;
@@ -73,19 +91,13 @@ std::vector<double> mean_path(double workers, double a, std::size_t last, double
   return x;
 }
 
-/// By the means of products of x = x(t), and of w and v, which two different workers have read. With one
-/// worker there is no v.
 std::vector<double> mean_square_path(double workers, double a, double start, double noise, std::size_t last) {
-  const double m = workers;
-  double xx = start * start, xw = xx, ww = xx, wv = xx;
-  std::vector<double> all{xx};
+  const double square = start * start;
+  second_moments e{square, square, square, square};
+  std::vector<double> all{e.xx};
   for (std::size_t t = 0; t < last; ++t) {
-    const double stayed = xw - a * wv; // E x(t+1) v, of a worker that did not push
-    xx = xx - 2 * a * xw + a * a * ww + noise;
-    xw = xx / m + (1 - 1 / m) * stayed;
-    ww = xx / m + (1 - 1 / m) * ww;
-    wv = m < 2 ? 0 : 2 / m * stayed + (1 - 2 / m) * wv;
-    all.push_back(xx);
+    e = e.after_update(workers, a, noise);
+    all.push_back(e.xx);
   }
   return all;
 }
@@ -95,6 +107,17 @@ double largest_mean_square_step(double workers) { return (1 + std::sqrt(1 + 8 * 
 double floor_of_memoryless(double workers, double a) {
   if (a <= 0 || a >= largest_mean_square_step(workers)) return std::numeric_limits<double>::infinity();
   return (1 + workers * a) / (a * (2 + a - workers * a * a));
+}
+
+/// Of the matrix that takes x(t), x(t-1), ... one update on.
+double radius_of_fixed_delay(unsigned tau, double a, double beta) {
+  const auto size = static_cast<Eigen::Index>(std::max(tau + 1, 2U));
+  Eigen::MatrixXd update = Eigen::MatrixXd::Zero(size, size);
+  update(0, 0) = 1 + beta;
+  update(0, 1) = -beta;
+  update(0, static_cast<Eigen::Index>(tau)) -= a;
+  for (Eigen::Index i = 1; i < size; ++i) update(i, i - 1) = 1;
+  return update.eigenvalues().cwiseAbs().maxCoeff();
 }
 
 /// Where z on the unit circle is a root, a = -z^(tau-1) (z - 1) (z - beta) is a real number.

@@ -57,8 +57,11 @@ double largest_mean_square_step(double workers);
 /// not stable.
 double floor_of_memoryless(double workers, double a);
 
-/// The least step at which the largest root of the characteristic polynomial has the modulus 1. Without
-/// momentum it is 2 sin(pi / (4 tau + 2)).
+/// The modulus of the largest root of the characteristic polynomial: by so much the weights shrink or grow
+/// with an update, in the end.
+double radius_of_fixed_delay(unsigned tau, double a, double beta = 0);
+
+/// The least step at which that radius is 1. Without momentum it is 2 sin(pi / (4 tau + 2)).
 double largest_stable_step(unsigned tau, double beta = 0);
 
 /// E x^2 where noise keeps it in the end, over that of the noise in one update; infinite for a step that is

@@ -2,12 +2,9 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
 #include <cmath>
-#include <complex>
 #include <cstdint>
 #include <limits>
-#include <numbers>
 #include <span>
 #include <vector>
 
@@ -19,29 +16,6 @@ namespace {
 
 constexpr double four_digits = 0.51e-4;
 constexpr double unstable = std::numeric_limits<double>::infinity();
-
-/// The modulus of the largest root of z^n - (1 + beta) z^(n-1) + beta z^(n-2) + a z^(n-1-tau): by so much the
-/// weights shrink or grow with an update. By the iteration of Durand and Kerner.
-double radius_of_fixed_delay(unsigned tau, double a, double beta = 0) {
-  const double n = std::max(tau + 1, 2U);
-  std::vector<std::complex<double>> roots;
-  for (double k = 0; k < n; ++k) roots.push_back(std::polar(1.0, 0.4 + 2 * std::numbers::pi * k / n));
-  double moved = 1;
-  for (int i = 0; i < 500 && moved > 1e-14; ++i) {
-    moved = 0;
-    for (std::complex<double>& z : roots) {
-      std::complex<double> by =
-          std::pow(z, n - 2) * (z * z - (1 + beta) * z + beta) + a * std::pow(z, n - 1 - tau);
-      for (const std::complex<double>& other : roots)
-        if (&other != &z) by /= z - other;
-      z -= by;
-      moved = std::max(moved, std::abs(by));
-    }
-  }
-  double radius = 0;
-  for (const std::complex<double>& z : roots) radius = std::max(radius, std::abs(z));
-  return radius;
-}
 
 TEST(FixedDelay, HasTheKnownLargestStableSteps) {
   const std::pair<unsigned, double> known[] = {{0, 2.0000}, {1, 1.0000}, {2, 0.6180},  {3, 0.4450},
