@@ -38,6 +38,25 @@ TEST(FixedDelay, ShrinksJustBelowTheLimitAndGrowsJustAboveIt) {
   }
 }
 
+TEST(FixedDelay, HasTheKnownBestSteps) {
+  struct best {
+    unsigned tau;
+    double step, radius;
+  };
+  for (const auto& [tau, step, radius] : {best{1, 0.2500, 0.5000},
+                                          {2, 0.1481, 0.6667},
+                                          {4, 0.0819, 0.8000},
+                                          {8, 0.0433, 0.8889},
+                                          {16, 0.0223, 0.9412}}) {
+    const best_rate found = best_of_fixed_delay(tau);
+    EXPECT_NEAR(found.step, step, four_digits) << tau;
+    EXPECT_NEAR(found.radius, radius, four_digits) << tau;
+    for (const double other : {0.9, 1.1})
+      EXPECT_GT(radius_of_fixed_delay(tau, other * found.step), found.radius) << tau;
+    EXPECT_NEAR(radius_of_fixed_delay(tau, found.step), found.radius, 1e-4) << "a double root, " << tau;
+  }
+}
+
 TEST(FixedDelay, HasTheKnownLimitsWithMomentum) {
   constexpr unsigned delays[] = {0, 1, 2, 4, 8, 16};
   const std::pair<double, std::vector<double>> known[] = {
@@ -108,8 +127,10 @@ TEST(MemorylessWorkers, MoveInTheMeanByTheRootsOfTheirCubic) {
 TEST(MemorylessWorkers, HaveTheKnownLimitsOfTheMeanSquare) {
   const std::pair<double, double> known[] = {{1, 2.0000}, {2, 1.2808},  {3, 1.0000}, {4, 0.8431},
                                              {8, 0.5664}, {16, 0.3862}, {64, 0.1848}};
-  for (const auto& [workers, step] : known)
+  for (const auto& [workers, step] : known) {
     EXPECT_NEAR(largest_mean_square_step(workers), step, four_digits) << workers;
+    EXPECT_NEAR(mean_square_radius(workers, largest_mean_square_step(workers), 0), 1, 1e-6) << workers;
+  }
 }
 
 TEST(MemorylessWorkers, HaveTheKnownFloors) {
@@ -133,6 +154,25 @@ TEST(MemorylessWorkers, HaveTheKnownMeanSquares) {
   const std::pair<std::size_t, double> known[] = {
       {8, 8.2792}, {16, 1.4838}, {40, 0.4177}, {80, 0.0936}, {800, 0.0891}};
   for (const auto& [t, value] : known) EXPECT_NEAR(square[t], value, four_digits) << t;
+}
+
+/// The best explicit momentum falls with the workers and becomes negative. The known figures are the best of
+/// a grid of steps, so a finer search is at or below them.
+TEST(MemorylessWorkers, WantTheLessMomentumTheMoreTheyAre) {
+  struct best {
+    double workers, beta, radius, at_09;
+  };
+  for (const auto& [workers, beta, radius, at_09] : {best{1, 0.70, 0.8367, 0.9487},
+                                                     {2, 0.40, 0.9860, 0.9901},
+                                                     {4, 0.05, 0.9918, 0.9959},
+                                                     {8, -0.15, 0.9946, 0.9977},
+                                                     {16, -0.30, 0.9963, 0.9985}}) {
+    const auto at = [&, m = workers](double b) { return best_with_momentum(m, b, 100).radius; };
+    EXPECT_NEAR(at(beta), radius, 1.1e-4) << workers;
+    EXPECT_NEAR(at(0.9), at_09, 3e-4) << workers;
+    for (const double other : {beta - 0.15, beta + 0.15})
+      EXPECT_GT(at(other), at(beta)) << workers << ", " << other;
+  }
 }
 
 TEST(OrderStatistics, OfExponentialTimesAreAsKnown) {
