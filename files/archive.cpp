@@ -18,11 +18,7 @@ using json = nlohmann::json;
 constexpr const char* version_name = "format_version";
 
 /// JSON has no such numbers.
-std::optional<std::string> format_special(double x) {
-  if (std::isnan(x)) return "nan";
-  if (std::isinf(x)) return x > 0 ? "inf" : "-inf";
-  return std::nullopt;
-}
+json special(double x) { return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf"; }
 
 std::optional<double> special(const json& j) {
   if (j == "nan") return std::numeric_limits<double>::quiet_NaN();
@@ -84,12 +80,9 @@ void saved_fields::open(std::string_view name) {
   const std::string key = text_in_json(name);
   if (!reads() && here.contains(key))
     throw std::logic_error("archive: a field is written twice: " + path_of(name));
-  if (!reads())
-    tree_->way.push_back(&here[key]);
-  else if (!here.is_object() || !here.contains(key))
+  if (reads() && (!here.is_object() || !here.contains(key)))
     throw archive_error(shown(path_of(name)) + ": expected a field, found none");
-  else
-    tree_->way.push_back(&here[key]);
+  tree_->way.push_back(&here[key]);
   tree_->names.push_back(key);
 }
 
@@ -123,8 +116,7 @@ void saved_fields::value(bool& x) {
 void saved_fields::value(double& x) {
   json& here = tree_->here();
   if (!reads()) {
-    const auto words = format_special(x);
-    here = words ? json(*words) : json(x);
+    here = std::isfinite(x) ? json(x) : special(x);
   } else if (const auto found = special(here)) {
     x = *found;
   } else if (!here.is_number()) {

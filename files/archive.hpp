@@ -79,8 +79,7 @@ public:
 
   template <class T>
   void field(std::string_view name, T& x) {
-    const scope inside(*this, name);
-    value(x);
+    entry(name, x);
   }
   /// Several fields: the names, and then as many values.
   template <std::size_t N, class... T>
@@ -132,6 +131,12 @@ private:
     archive& archive_;
   };
 
+  template <class Place, class T>
+  void entry(Place where, T& x) {
+    const scope inside(*this, where);
+    value(x);
+  }
+
   virtual void open(std::string_view name) = 0;
   virtual void open(std::size_t index) = 0;
   virtual void close() noexcept = 0;
@@ -180,10 +185,7 @@ private:
   template <class T, std::size_t N>
   void value(std::array<T, N>& x) {
     if (entries(N) != N) fail("expected as many entries as there are here, " + std::to_string(N));
-    for (std::size_t i = 0; i < N; ++i) {
-      const scope inside(*this, i);
-      value(x[i]);
-    }
+    for (std::size_t i = 0; i < N; ++i) entry(i, x[i]);
   }
   template <class T>
   void value(std::optional<T>& x) {
@@ -194,35 +196,26 @@ private:
   template <class T>
   void value(std::vector<T>& x) {
     x.resize(entries(x.size()));
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const scope inside(*this, i);
+    for (std::size_t i = 0; i < x.size(); ++i)
       if constexpr (std::same_as<T, bool>) {
-        bool entry = x[i];
-        value(entry);
-        x[i] = entry;
+        bool bit = x[i];
+        entry(i, bit);
+        x[i] = bit;
       } else {
-        value(x[i]);
+        entry(i, x[i]);
       }
-    }
   }
   template <class A, class B>
   void value(std::pair<A, B>& x) {
     if (entries(2) != 2) fail("expected a pair");
-    {
-      const scope inside(*this, std::size_t{0});
-      value(x.first);
-    }
-    const scope inside(*this, std::size_t{1});
-    value(x.second);
+    entry(std::size_t{0}, x.first);
+    entry(std::size_t{1}, x.second);
   }
   template <class T>
   void value(std::map<std::string, T>& x) {
     std::vector<std::string> written;
     for (const auto& [name, of_name] : x) written.push_back(name);
-    for (const std::string& name : names(std::move(written))) {
-      const scope inside(*this, std::string_view(name));
-      value(x[name]);
-    }
+    for (const std::string& name : names(std::move(written))) entry(std::string_view(name), x[name]);
   }
 };
 
@@ -233,7 +226,6 @@ public:
   /// To write.
   saved_fields();
   /// To read what was written before.
-  ///
   /// Errors  archive_error: the text is no JSON object.
   saved_fields(const std::string& text, std::vector<archived_array> arrays);
   ~saved_fields() override;

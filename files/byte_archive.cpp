@@ -32,19 +32,15 @@ void append(std::string& to, std::uint8_t kind, std::uint64_t x) {
 }
 
 std::string_view in_words(std::uint8_t found) {
-  const auto is = [found](std::uint8_t kind) {
-    return (found & 0xf0) == kind && (found & 0x0f) <= tag::longest;
-  };
+  constexpr std::pair<int, std::string_view> kinds[] = {
+      {tag::number, "a whole number"}, {tag::negative, "a negative number"}, {tag::text, "a text"},
+      {tag::list, "a list"},           {tag::named, "named entries"},        {tag::floats, "floats"},
+      {tag::version, "a version"}};
   if (found == tag::none || found == tag::present) return "a mark whether there is a value";
   if (found == tag::no || found == tag::yes) return "true or false";
-  if (is(tag::number)) return "a whole number";
-  if (is(tag::negative)) return "a negative number";
   if (found == tag::real) return "a real number";
-  if (is(tag::text)) return "a text";
-  if (is(tag::list)) return "a list";
-  if (is(tag::named)) return "named entries";
-  if (is(tag::floats)) return "floats";
-  if (is(tag::version)) return "a version";
+  for (const auto& [kind, words] : kinds)
+    if ((found & 0xf0) == kind && (found & 0x0f) <= tag::longest) return words;
   return "a byte that begins no value";
 }
 

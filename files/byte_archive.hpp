@@ -30,7 +30,6 @@ std::uint64_t number_in(std::string_view bytes) {
 
 /// Writes the fields of objects as bytes, one after the other and without their names. docs/graph_format.md
 /// describes the bytes.
-///
 /// Threads  one caller at a time.
 class byte_archive_writer final : public archive {
 public:
@@ -62,7 +61,6 @@ private:
 
 /// Reads what byte_archive_writer wrote. The bytes may come from anybody: a count is compared with the bytes
 /// that are left before memory is taken for it.
-///
 /// Errors   archive_error in one line: the field, the byte, what was expected and what was found.
 /// Threads  one caller at a time.
 class byte_archive_reader final : public archive {
@@ -117,12 +115,10 @@ private:
 void write_nested(archive& to, const saved_fields& fields);
 
 /// Reads what write_nested() wrote.
-///
 /// Errors  archive_error.
 std::shared_ptr<saved_fields> read_nested(archive& from);
 
 /// Writes or reads a whole archive that may be null, in a group of this name.
-///
 /// Errors  archive_error.
 void keep_nested(archive& a, std::string_view name, std::shared_ptr<saved_fields>& fields);
 

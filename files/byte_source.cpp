@@ -6,9 +6,7 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstdio>
 
 namespace mailgrad {
 
@@ -18,135 +16,87 @@ constexpr std::size_t chunk = std::size_t{1} << 16;
 
 } // namespace
 
-struct byte_source::implementation {
-  struct close_file {
-    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
-  };
+void byte_source::ends::operator()(z_stream_s* packed) const noexcept {
+  inflateEnd(packed);
+  delete packed;
+}
 
-  /// Owns the state of zlib; the members of a gzip file are unpacked one after another.
-  class gunzip {
-  public:
-    gunzip() {
-      if (inflateInit2(&stream_, 15 + 16) != Z_OK) throw std::bad_alloc();
-    }
-    ~gunzip() { inflateEnd(&stream_); }
-    gunzip(const gunzip&) = delete;
-    gunzip& operator=(const gunzip&) = delete;
-
-    z_stream& stream() noexcept { return stream_; }
-    void next_member() { inflateReset(&stream_); }
-
-  private:
-    z_stream stream_{};
-  };
-
-  explicit implementation(const std::filesystem::path& name);
-
-  std::size_t read(std::span<std::uint8_t> out) { return packed ? unpack(out) : copy(out); }
-  std::uint64_t most_left() const noexcept;
-
-  std::size_t copy(std::span<std::uint8_t> out);
-  std::size_t unpack(std::span<std::uint8_t> out);
-  bool refill();
-  bool begin_next_member();
-
-  std::filesystem::path file;
-  std::unique_ptr<std::FILE, close_file> handle;
-  std::uint64_t bytes = 0; ///< size of the file
-  std::uint64_t taken = 0; ///< bytes read from the file
-  std::array<std::uint8_t, chunk> buffer{};
-  std::span<const std::uint8_t> pending; ///< read and not yet given out or unpacked
-  std::unique_ptr<gunzip> packed;
-  bool finished = false; ///< the last gzip member ended well
-};
-
-byte_source::implementation::implementation(const std::filesystem::path& name) : file(name) {
+byte_source::byte_source(const std::filesystem::path& file) : file_(file), buffer_(chunk) {
   struct stat status {};
-  if (stat(name.c_str(), &status) != 0) throw_unreadable(name, errno);
-  if (S_ISDIR(status.st_mode)) throw_unreadable(name, EISDIR);
-  if (!S_ISREG(status.st_mode)) throw_malformed(name, "expected a regular file, found a device or a pipe");
-  handle.reset(std::fopen(name.c_str(), "rb"));
-  if (!handle) throw_unreadable(name, errno);
-  std::setvbuf(handle.get(), nullptr, _IONBF, 0); // a second buffer would only add a copy
-  bytes = static_cast<std::uint64_t>(status.st_size);
+  if (stat(file.c_str(), &status) != 0) throw_unreadable(file, errno);
+  if (S_ISDIR(status.st_mode)) throw_unreadable(file, EISDIR);
+  if (!S_ISREG(status.st_mode)) throw_malformed(file, "expected a regular file, found a device or a pipe");
+  handle_.reset(std::fopen(file.c_str(), "rb"));
+  if (!handle_) throw_unreadable(file, errno);
+  std::setvbuf(handle_.get(), nullptr, _IONBF, 0); // a second buffer would only add a copy
+  bytes_ = static_cast<std::uint64_t>(status.st_size);
   refill();
-  if (pending.size() >= 2 && pending[0] == 0x1f && pending[1] == 0x8b) packed = std::make_unique<gunzip>();
+  if (pending_.size() < 2 || pending_[0] != 0x1f || pending_[1] != 0x8b) return;
+  packed_.reset(new z_stream{});
+  if (inflateInit2(packed_.get(), 15 + 16) != Z_OK) throw std::bad_alloc();
 }
 
-std::uint64_t byte_source::implementation::most_left() const noexcept {
-  const std::uint64_t left = bytes - std::min(bytes, taken) + pending.size();
-  if (!packed) return left;
+std::uint64_t byte_source::most_left() const noexcept {
+  const std::uint64_t left = bytes_ - std::min(bytes_, taken_) + pending_.size();
+  if (!packed_) return left;
   // The bytes that zlib has read but not yet unpacked amount to at most one window of output.
-  return finished ? 0 : left * best_deflate_ratio + (std::uint64_t{1} << MAX_WBITS);
+  return finished_ ? 0 : left * best_deflate_ratio + (std::uint64_t{1} << MAX_WBITS);
 }
 
-bool byte_source::implementation::refill() {
-  const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), handle.get());
-  if (std::ferror(handle.get()) != 0) throw_unreadable(file, errno);
-  taken += count;
-  pending = std::span(buffer).first(count);
+bool byte_source::refill() {
+  const std::size_t count = std::fread(buffer_.data(), 1, buffer_.size(), handle_.get());
+  if (std::ferror(handle_.get()) != 0) throw_unreadable(file_, errno);
+  taken_ += count;
+  pending_ = std::span(buffer_).first(count);
   return count > 0;
 }
 
-std::size_t byte_source::implementation::copy(std::span<std::uint8_t> out) {
+std::size_t byte_source::copy(std::span<std::uint8_t> out) {
   std::size_t done = 0;
-  while (done < out.size() && (!pending.empty() || refill())) {
-    const std::size_t count = std::min(out.size() - done, pending.size());
-    std::copy_n(pending.data(), count, out.data() + done);
-    pending = pending.subspan(count);
+  while (done < out.size() && (!pending_.empty() || refill())) {
+    const std::size_t count = std::min(out.size() - done, pending_.size());
+    std::copy_n(pending_.data(), count, out.data() + done);
+    pending_ = pending_.subspan(count);
     done += count;
   }
   return done;
 }
 
 /// A gzip file may hold several members after one another (RFC 1952, 2.2).
-bool byte_source::implementation::begin_next_member() {
-  if (pending.empty() && !refill()) {
-    finished = true;
-    return false;
-  }
-  if (pending.front() != 0x1f)
-    throw_malformed(file, file_offset{taken - pending.size()},
+void byte_source::begin_next_member() {
+  finished_ = pending_.empty() && !refill();
+  if (finished_) return;
+  if (pending_.front() != 0x1f)
+    throw_malformed(file_, file_offset{taken_ - pending_.size()},
                     "expected the end of the gzip file, found further bytes");
-  packed->next_member();
-  return true;
+  inflateReset(packed_.get());
 }
 
-std::size_t byte_source::implementation::unpack(std::span<std::uint8_t> out) {
+std::size_t byte_source::unpack(std::span<std::uint8_t> out) {
   std::size_t done = 0;
-  while (done < out.size() && !finished) {
-    if (pending.empty() && !refill())
-      throw_malformed(file, file_offset{taken}, "the gzip file is cut: expected more, found its end");
-    z_stream& z = packed->stream();
+  while (done < out.size() && !finished_) {
+    if (pending_.empty() && !refill())
+      throw_malformed(file_, file_offset{taken_}, "the gzip file is cut: expected more, found its end");
+    z_stream& z = *packed_;
     const std::size_t room = std::min(out.size() - done, chunk);
-    z.next_in = const_cast<std::uint8_t*>(pending.data());
-    z.avail_in = static_cast<unsigned>(pending.size());
+    z.next_in = const_cast<std::uint8_t*>(pending_.data());
+    z.avail_in = static_cast<unsigned>(pending_.size());
     z.next_out = out.data() + done;
     z.avail_out = static_cast<unsigned>(room);
     const int code = inflate(&z, Z_NO_FLUSH);
-    pending = pending.last(z.avail_in);
+    pending_ = pending_.last(z.avail_in);
     done += room - z.avail_out;
     if (code == Z_STREAM_END)
       begin_next_member();
     else if (code != Z_OK && code != Z_BUF_ERROR)
-      throw_malformed(file, file_offset{taken - pending.size()},
+      throw_malformed(file_, file_offset{taken_ - pending_.size()},
                       fmt::format("the gzip file is damaged: {}", z.msg != nullptr ? z.msg : "bad data"));
   }
   return done;
 }
 
-byte_source::byte_source(const std::filesystem::path& file)
-    : file_(file), implementation_(std::make_unique<implementation>(file)) {}
-byte_source::~byte_source() = default;
-byte_source::byte_source(byte_source&&) noexcept = default;
-byte_source& byte_source::operator=(byte_source&&) noexcept = default;
-
-bool byte_source::is_packed() const noexcept { return implementation_->packed != nullptr; }
-
-std::uint64_t byte_source::most_left() const noexcept { return implementation_->most_left(); }
-
 std::size_t byte_source::read(std::span<std::uint8_t> out) {
-  const std::size_t count = implementation_->read(out);
+  const std::size_t count = take(out);
   offset_ += count;
   if (offset_ > most_bytes)
     throw_malformed(
@@ -157,7 +107,7 @@ std::size_t byte_source::read(std::span<std::uint8_t> out) {
 
 bool byte_source::at_end() {
   std::uint8_t next = 0;
-  return implementation_->read({&next, 1}) == 0;
+  return take({&next, 1}) == 0;
 }
 
 std::vector<std::uint8_t> read_up_to(byte_source& source, std::uint64_t count) {
@@ -176,18 +126,12 @@ std::vector<std::uint8_t> read_up_to(byte_source& source, std::uint64_t count) {
   return bytes;
 }
 
-namespace {
-
-constexpr std::size_t least_room = std::size_t{1} << 16;
-
-} // namespace
-
 void line_reader::refill() {
   std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_),
             buffer_.begin() + static_cast<std::ptrdiff_t>(end_), buffer_.begin());
   end_ -= begin_;
   begin_ = 0;
-  if (buffer_.size() - end_ < least_room) buffer_.resize(std::max(2 * end_, end_ + least_room));
+  if (buffer_.size() - end_ < chunk) buffer_.resize(std::max(2 * end_, end_ + chunk));
   const auto room = std::span(buffer_).subspan(end_);
   const std::size_t count = source_.read({reinterpret_cast<std::uint8_t*>(room.data()), room.size()});
   end_ += count;

@@ -4,12 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
+
+struct z_stream_s; // of zlib
 
 namespace mailgrad {
 
@@ -28,14 +31,11 @@ public:
   static constexpr std::uint64_t most_bytes = std::uint64_t{4} << 30;
 
   explicit byte_source(const std::filesystem::path& file);
-  ~byte_source();
-  byte_source(byte_source&&) noexcept;
-  byte_source& operator=(byte_source&&) noexcept;
 
   const std::filesystem::path& file() const noexcept { return file_; }
   std::uint64_t offset() const noexcept { return offset_; }
   /// Whether the file is a gzip file.
-  bool is_packed() const noexcept;
+  bool is_packed() const noexcept { return packed_ != nullptr; }
   /// Upper bound on the bytes still to come: exact for a plain file, from the best ratio of gzip otherwise.
   std::uint64_t most_left() const noexcept;
 
@@ -45,10 +45,25 @@ public:
   bool at_end();
 
 private:
-  struct implementation;
+  struct ends {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+    void operator()(z_stream_s* packed) const noexcept;
+  };
+
+  std::size_t take(std::span<std::uint8_t> out) { return is_packed() ? unpack(out) : copy(out); }
+  std::size_t copy(std::span<std::uint8_t> out);
+  std::size_t unpack(std::span<std::uint8_t> out);
+  bool refill();
+  void begin_next_member();
 
   std::filesystem::path file_;
-  std::unique_ptr<implementation> implementation_;
+  std::unique_ptr<std::FILE, ends> handle_;
+  std::uint64_t bytes_ = 0; ///< size of the file
+  std::uint64_t taken_ = 0; ///< bytes read from the file
+  std::vector<std::uint8_t> buffer_;
+  std::span<const std::uint8_t> pending_; ///< read and not yet given out or unpacked
+  std::unique_ptr<z_stream_s, ends> packed_;
+  bool finished_ = false; ///< the last gzip member ended well
   std::uint64_t offset_ = 0;
 };
 
@@ -60,7 +75,6 @@ std::vector<std::uint8_t> read_up_to(byte_source& source, std::uint64_t count);
 inline constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 /// The lines of a text file, without their ends ("\n" or "\r\n") and without a byte-order mark.
-///
 /// Errors  file_error for an empty line before another, for a line over `longest` bytes, and as byte_source.
 /// Threads one caller at a time.
 class line_reader {

@@ -29,6 +29,12 @@ std::uint32_t checksum(std::string_view header, std::string_view content) {
   return static_cast<std::uint32_t>(add(add(0, header), content));
 }
 
+using digest_bytes = std::array<unsigned char, EVP_MAX_MD_SIZE>;
+
+std::string in_digits(const digest_bytes& digest, unsigned int length) {
+  return fmt::format("{:02x}", fmt::join(std::span(digest).first(length), ""));
+}
+
 } // namespace
 
 std::vector<std::byte> sealed(const seal& s, std::string_view content) {
@@ -63,22 +69,6 @@ std::string_view unsealed(const seal& s, std::span<const std::byte> bytes) {
                                      in_hex(stated), in_hex(found)));
   return content;
 }
-
-namespace {
-
-using digest_bytes = std::array<unsigned char, EVP_MAX_MD_SIZE>;
-
-std::string in_digits(const digest_bytes& digest, unsigned int length) {
-  constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  for (unsigned int i = 0; i < length; ++i) {
-    text += digits[digest[i] >> 4];
-    text += digits[digest[i] & 15];
-  }
-  return text;
-}
-
-} // namespace
 
 std::string sha256(std::span<const std::byte> bytes) {
   digest_bytes digest{};

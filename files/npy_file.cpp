@@ -22,6 +22,10 @@
 
 namespace mailgrad {
 
+namespace fs = std::filesystem;
+
+static_assert(std::endian::native == std::endian::little, "numbers are read as they lie in memory");
+
 namespace {
 
 constexpr std::size_t alignment = 64;
@@ -32,18 +36,11 @@ struct number_name {
   std::size_t bytes;
 };
 
-constexpr auto number_names = std::to_array<number_name>({{"f8", npy_number::f64, 8},
-                                                          {"f4", npy_number::f32, 4},
-                                                          {"f2", npy_number::f16, 2},
-                                                          {"i8", npy_number::i64, 8},
-                                                          {"i4", npy_number::i32, 4},
-                                                          {"i2", npy_number::i16, 2},
-                                                          {"i1", npy_number::i8, 1},
-                                                          {"u8", npy_number::u64, 8},
-                                                          {"u4", npy_number::u32, 4},
-                                                          {"u2", npy_number::u16, 2},
-                                                          {"u1", npy_number::u8, 1},
-                                                          {"b1", npy_number::boolean, 1}});
+constexpr number_name number_names[] = {
+    {"f8", npy_number::f64, 8}, {"f4", npy_number::f32, 4}, {"f2", npy_number::f16, 2},
+    {"i8", npy_number::i64, 8}, {"i4", npy_number::i32, 4}, {"i2", npy_number::i16, 2},
+    {"i1", npy_number::i8, 1},  {"u8", npy_number::u64, 8}, {"u4", npy_number::u32, 4},
+    {"u2", npy_number::u16, 2}, {"u1", npy_number::u8, 1},  {"b1", npy_number::boolean, 1}};
 
 /// Takes a literal of Python apart. Nothing in it is evaluated.
 class literal_reader {
@@ -134,9 +131,104 @@ number_type type_in(literal_reader& in) {
     in.fail("expected numbers, found Python objects, which would run code of the file");
   const std::string_view name = type.substr(type.empty() ? 0 : 1);
   const auto found = std::ranges::find(number_names, name, &number_name::name);
-  if (found == number_names.end() || std::string_view("<>|").find(type.front()) == std::string_view::npos)
+  if (found == std::end(number_names) || std::string_view("<>|").find(type.front()) == std::string_view::npos)
     in.fail(fmt::format("expected numbers or truth values, found type {}", in_quotes(type)));
   return {found->what, type.front() == '>'};
+}
+
+/// Stores `value` if `to` can hold it.
+template <class From, class To>
+bool store(From value, To& to) {
+  if constexpr (std::is_floating_point_v<To>) {
+    to = static_cast<To>(value);
+    if constexpr (std::is_floating_point_v<From>) return std::isfinite(to) || !std::isfinite(value);
+    return true;
+  } else if constexpr (std::is_floating_point_v<From>) {
+    const double beyond = std::ldexp(1.0, std::numeric_limits<To>::digits); // the largest one, and 1
+    const bool fits = value >= static_cast<From>(std::numeric_limits<To>::min()) &&
+                      static_cast<double>(value) < beyond && value == std::floor(value);
+    if (fits) to = static_cast<To>(value);
+    return fits;
+  } else {
+    if (!std::in_range<To>(value)) return false;
+    to = static_cast<To>(value);
+    return true;
+  }
+}
+
+struct half {
+  std::uint16_t bits = 0;
+};
+
+float value_of(half x) { return float_of_half(x.bits); }
+template <class Number>
+Number value_of(Number x) {
+  return x;
+}
+
+/// Converts numbers of type `From`. Returns the index of the first that does not fit.
+template <class From, class To>
+std::size_t convert(const char* bytes, std::span<To> to) {
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    From value{};
+    std::memcpy(&value, bytes + i * sizeof value, sizeof value);
+    if (!store(value_of(value), to[i])) return i;
+  }
+  return to.size();
+}
+
+template <class To>
+std::size_t convert(npy_number from, const char* bytes, std::span<To> to) {
+  using converter = std::size_t (*)(const char*, std::span<To>);
+  constexpr converter in_order[] = {convert<double>,        convert<float>,         convert<half>,
+                                    convert<std::int64_t>,  convert<std::int32_t>,  convert<std::int16_t>,
+                                    convert<std::int8_t>,   convert<std::uint64_t>, convert<std::uint32_t>,
+                                    convert<std::uint16_t>, convert<std::uint8_t>,  convert<std::uint8_t>};
+  return in_order[static_cast<std::size_t>(from)](bytes, to);
+}
+
+/// Bytes that are converted at a time.
+constexpr std::size_t piece = std::size_t{1} << 16;
+
+std::span<std::uint8_t> as_bytes(std::span<char> to) {
+  return {reinterpret_cast<std::uint8_t*>(to.data()), to.size()};
+}
+
+/// Those of a file of its own.
+class bytes_of_file final : public npy_bytes {
+public:
+  explicit bytes_of_file(const fs::path& file) : source_(file) {}
+
+  std::size_t read(std::span<char> to) override { return source_.read(as_bytes(to)); }
+  std::uint64_t left() const override { return source_.most_left(); }
+  bool is_packed() const override { return source_.is_packed(); }
+
+private:
+  byte_source source_;
+};
+
+/// "x" of "data/x.npy.gz".
+std::string name_of(const fs::path& file) {
+  fs::path name = file.filename();
+  for (const std::string_view suffix : {".gz", ".GZ", ".npy", ".NPY"})
+    if (name.extension() == suffix) name = name.stem();
+  return name.string();
+}
+
+/// Where the number `i`, counted in row-major order, lies in an array whose first axis runs fastest.
+std::size_t place_in_columns(const shape& dims, std::size_t i) {
+  std::size_t place = 0;
+  std::size_t stride = dims.size();
+  for (std::size_t axis = dims.rank(); axis-- > 0;) {
+    stride /= dims[axis];
+    place += i % dims[axis] * stride;
+    i /= dims[axis];
+  }
+  return place;
+}
+
+void swap_bytes(std::span<char> numbers, std::size_t width) {
+  for (; !numbers.empty(); numbers = numbers.subspan(width)) std::ranges::reverse(numbers.first(width));
 }
 
 } // namespace
@@ -210,156 +302,29 @@ std::string npy_header_for(npy_number n, const shape& dims) {
   return bytes + text;
 }
 
-static_assert(std::endian::native == std::endian::little, "numbers are read as they lie in memory");
-
-namespace {
-
-/// Stores `value` if `to` can hold it.
-template <class From, class To>
-bool store(From value, To& to) {
-  if constexpr (std::is_floating_point_v<To>) {
-    to = static_cast<To>(value);
-    if constexpr (std::is_floating_point_v<From>) return std::isfinite(to) || !std::isfinite(value);
-    return true;
-  } else if constexpr (std::is_floating_point_v<From>) {
-    const double beyond = std::ldexp(1.0, std::numeric_limits<To>::digits); // the largest one, and 1
-    const bool fits = value >= static_cast<From>(std::numeric_limits<To>::min()) &&
-                      static_cast<double>(value) < beyond && value == std::floor(value);
-    if (fits) to = static_cast<To>(value);
-    return fits;
-  } else {
-    if (!std::in_range<To>(value)) return false;
-    to = static_cast<To>(value);
-    return true;
-  }
-}
-
-/// Converts numbers of type `From`. Returns the index of the first that does not fit.
-template <class From, class To>
-std::size_t convert(const char* bytes, std::span<To> to) {
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    From value{};
-    std::memcpy(&value, bytes + i * sizeof value, sizeof value);
-    if (!store(value, to[i])) return i;
-  }
-  return to.size();
-}
-
-template <class To>
-std::size_t convert_halves(const char* bytes, std::span<To> to) {
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, bytes + i * sizeof bits, sizeof bits);
-    if (!store(float_of_half(bits), to[i])) return i;
-  }
-  return to.size();
-}
-
-template <class To>
-std::size_t convert(npy_number from, const char* bytes, std::span<To> to) {
-  switch (from) {
-  case npy_number::f64:
-    return convert<double>(bytes, to);
-  case npy_number::f32:
-    return convert<float>(bytes, to);
-  case npy_number::f16:
-    return convert_halves(bytes, to);
-  case npy_number::i64:
-    return convert<std::int64_t>(bytes, to);
-  case npy_number::i32:
-    return convert<std::int32_t>(bytes, to);
-  case npy_number::i16:
-    return convert<std::int16_t>(bytes, to);
-  case npy_number::i8:
-    return convert<std::int8_t>(bytes, to);
-  case npy_number::u64:
-    return convert<std::uint64_t>(bytes, to);
-  case npy_number::u32:
-    return convert<std::uint32_t>(bytes, to);
-  case npy_number::u16:
-    return convert<std::uint16_t>(bytes, to);
-  case npy_number::u8:
-  case npy_number::boolean:
-    break;
-  }
-  return convert<std::uint8_t>(bytes, to);
-}
-
-} // namespace
-
 std::size_t convert_numbers(npy_number from, const char* bytes, std::span<float> to) {
   return convert(from, bytes, to);
 }
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<double> to) {
-  return convert(from, bytes, to);
-}
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<std::int64_t> to) {
-  return convert(from, bytes, to);
-}
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<std::int32_t> to) {
-  return convert(from, bytes, to);
-}
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<std::uint8_t> to) {
-  return convert(from, bytes, to);
-}
-
-namespace fs = std::filesystem;
-
-namespace {
-
-/// Bytes that are converted at a time.
-constexpr std::size_t piece = std::size_t{1} << 16;
-
-std::span<std::uint8_t> as_bytes(std::span<char> to) {
-  return {reinterpret_cast<std::uint8_t*>(to.data()), to.size()};
-}
-
-/// Those of a file of its own.
-class bytes_of_file final : public npy_bytes {
-public:
-  explicit bytes_of_file(const fs::path& file) : source_(file) {}
-
-  std::size_t read(std::span<char> to) override { return source_.read(as_bytes(to)); }
-  std::uint64_t left() const override { return source_.most_left(); }
-  bool is_packed() const override { return source_.is_packed(); }
-
-private:
-  byte_source source_;
-};
-
-/// "x" of "data/x.npy.gz".
-std::string name_of(const fs::path& file) {
-  fs::path name = file.filename();
-  for (const std::string_view suffix : {".gz", ".GZ", ".npy", ".NPY"})
-    if (name.extension() == suffix) name = name.stem();
-  return name.string();
-}
-
-/// Where the number `i`, counted in row-major order, lies in an array whose first axis runs fastest.
-std::size_t place_in_columns(const shape& dims, std::size_t i) {
-  std::size_t place = 0;
-  std::size_t stride = dims.size();
-  for (std::size_t axis = dims.rank(); axis-- > 0;) {
-    stride /= dims[axis];
-    place += i % dims[axis] * stride;
-    i /= dims[axis];
-  }
-  return place;
-}
-
-void swap_bytes(std::span<char> numbers, std::size_t width) {
-  for (; !numbers.empty(); numbers = numbers.subspan(width)) std::ranges::reverse(numbers.first(width));
-}
-
-} // namespace
 
 npy_file::npy_file(const fs::path& file)
     : npy_file(file, name_of(file), std::make_unique<bytes_of_file>(file)) {}
 
 npy_file::npy_file(fs::path file, std::string name, std::unique_ptr<npy_bytes> bytes)
     : file_(std::move(file)), name_(std::move(name)), bytes_(std::move(bytes)) {
-  read_header();
-  require_size();
+  const std::uint64_t all = bytes_->left();
+  if (all < npy_preamble) fail(fmt::format("expected an array of numpy, found {} bytes", all));
+  const std::string who = fmt::format("array {}", in_quotes(name_));
+  std::string head = take(npy_preamble);
+  const npy_text_place place = parse_npy_preamble(file_, who, head);
+  const std::size_t end = place.begin + place.length;
+  if (end < npy_preamble || end > all) fail("its header is longer than the array");
+  head += take(end - npy_preamble);
+  header_ = parse_npy_text(file_, who, std::string_view(head).substr(place.begin));
+  // its shape and type say how many bytes follow
+  const std::uint64_t width = byte_size(header_.numbers), found = bytes_->left(), count = header_.dims.size();
+  if (found / width < count || (!bytes_->is_packed() && (found % width != 0 || found / width != count)))
+    fail(fmt::format("its shape of {} needs {} numbers of {} bytes, found {}{} bytes",
+                     to_string(header_.dims), count, width, bytes_->is_packed() ? "at most " : "", found));
   if (left() == 0) require_end();
 }
 
@@ -386,30 +351,6 @@ std::string npy_file::take(std::size_t count) {
   std::string bytes(count, '\0');
   take(std::span(bytes));
   return bytes;
-}
-
-void npy_file::read_header() {
-  const std::uint64_t all = bytes_->left();
-  if (all < npy_preamble) fail(fmt::format("expected an array of numpy, found {} bytes", all));
-  const std::string who = fmt::format("array {}", in_quotes(name_));
-  std::string head = take(npy_preamble);
-  const npy_text_place place = parse_npy_preamble(file_, who, head);
-  const std::size_t end = place.begin + place.length;
-  if (end < npy_preamble || end > all) fail("its header is longer than the array");
-  head += take(end - npy_preamble);
-  header_ = parse_npy_text(file_, who, std::string_view(head).substr(place.begin));
-}
-
-/// The header's shape and type say how many bytes follow.
-void npy_file::require_size() const {
-  const std::uint64_t width = byte_size(header_.numbers);
-  const std::uint64_t found = bytes_->left();
-  const std::uint64_t count = header_.dims.size();
-  const bool fits =
-      bytes_->is_packed() ? found / width >= count : found % width == 0 && found / width == count;
-  if (!fits)
-    fail(fmt::format("its shape of {} needs {} numbers of {} bytes, found {}{} bytes",
-                     to_string(header_.dims), count, width, bytes_->is_packed() ? "at most " : "", found));
 }
 
 /// The checksum of packed bytes is compared where they end.
@@ -442,7 +383,7 @@ void npy_file::read_as(std::span<To> to) {
   while (!to.empty()) {
     const std::span<To> part = to.first(std::min(piece / width, to.size()));
     take_next(std::span(buffer).first(part.size() * width), width);
-    const std::size_t fitting = convert_numbers(header_.numbers, buffer.data(), part);
+    const std::size_t fitting = convert(header_.numbers, buffer.data(), part);
     if (fitting < part.size())
       fail(fmt::format("number {} is {}", done_ + fitting,
                        std::is_same_v<To, float> ? "too large for float32"

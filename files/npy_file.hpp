@@ -39,14 +39,12 @@ struct npy_text_place {
 };
 
 /// Reads the preamble. `who` names the array in messages: "array 'x_train'".
-///
 /// Source  numpy.lib.format: versions 1, 2 and 3.
 /// Errors  file_error, naming `file`: no numpy array, an unknown version, or a text that is too long.
 npy_text_place parse_npy_preamble(const std::filesystem::path& file, std::string_view who,
                                   std::string_view bytes);
 
 /// Reads the text, a literal of Python as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }.
-///
 /// Errors  file_error: not such a text; numbers that are no plain numbers, such as Python objects; too many
 ///         axes; more numbers than memory can hold.
 npy_header parse_npy_text(const std::filesystem::path& file, std::string_view who, std::string_view text);
@@ -55,17 +53,11 @@ npy_header parse_npy_text(const std::filesystem::path& file, std::string_view wh
 /// 64.
 std::string npy_header_for(npy_number n, const shape& dims);
 
-/// Converts numbers of type `from`, little endian, to.size() of them. Returns the place of the first that
-/// `to` cannot hold, one beyond float32 or a fraction among whole numbers; to.size() if all fit. A whole
-/// number of more than 53 bits is rounded to the next double.
+/// Converts numbers of type `from`, little endian, to.size() of them. Returns the place of the first that is
+/// beyond float32; to.size() if all fit.
 std::size_t convert_numbers(npy_number from, const char* bytes, std::span<float> to);
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<double> to);
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<std::int64_t> to);
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<std::int32_t> to);
-std::size_t convert_numbers(npy_number from, const char* bytes, std::span<std::uint8_t> to);
 
 /// The bytes of an npy file one after the other, wherever they lie: in a file or in an entry of an archive.
-///
 /// Errors  file_error, from every function: the bytes are damaged or cannot be read.
 class npy_bytes {
 public:
@@ -105,8 +97,8 @@ public:
   std::size_t left() const noexcept { return header_.dims.size() - done_; }
 
   /// Reads the next numbers, in row-major order, and converts them. An array in Fortran order is held in
-  /// memory, as its file has it, from the first number to the last.
-  ///
+  /// memory, as its file has it, from the first number to the last. A whole number of more than 53 bits is
+  /// rounded to the next double.
   /// Errors  file_error also for a number that `to` cannot hold: one beyond float32, or a fraction among
   ///         whole numbers; std::invalid_argument for more numbers than are left.
   void read(std::span<float> to);
@@ -121,8 +113,6 @@ public:
 private:
   std::string take(std::size_t count);
   void take(std::span<char> to);
-  void read_header();
-  void require_size() const;
   void require_end();
   void take_next(std::span<char> to, std::size_t width);
   template <class To>

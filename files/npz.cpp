@@ -61,114 +61,25 @@ private:
 
 std::string array_called(std::string_view name) { return "array " + in_quotes(name); }
 
-} // namespace
-
-struct npz_file::archive {
-  explicit archive(const std::filesystem::path& path) {
-    std::error_code gone;
-    const auto status = std::filesystem::status(path, gone);
-    if (!std::filesystem::exists(status)) throw_unreadable(path, gone ? gone.value() : ENOENT);
-    if (!std::filesystem::is_regular_file(status))
-      throw_malformed(path, "expected a file, found something else");
-    bytes = std::filesystem::file_size(path);
-    int code = 0;
-    handle = zip_open(path.c_str(), ZIP_RDONLY, &code);
-    if (handle != nullptr) return;
-    zip_error_t why;
-    zip_error_init_with_code(&why, code);
-    const std::string text =
-        fmt::format("expected a zip archive of numpy, found none: {}", zip_error_strerror(&why));
-    zip_error_fini(&why);
-    throw_malformed(path, text);
-  }
-  ~archive() {
-    if (handle != nullptr) zip_discard(handle);
-  }
-  archive(const archive&) = delete;
-  archive& operator=(const archive&) = delete;
-
-  zip_t* handle = nullptr;
-  std::uint64_t bytes = 0; ///< of the file
-};
-
-npz_file::~npz_file() = default;
-npz_file::npz_file(npz_file&&) noexcept = default;
-
-npz_file::npz_file(const std::filesystem::path& path, const std::vector<std::string>& wanted)
-    : path_(path), archive_(std::make_unique<archive>(path)) {
-  std::set<std::string, std::less<>> names;
-  const zip_int64_t count = zip_get_num_entries(archive_->handle, 0);
-  for (zip_int64_t i = 0; i < count; ++i) {
-    const char* name = zip_get_name(archive_->handle, static_cast<zip_uint64_t>(i), 0);
-    if (name != nullptr && std::string_view(name).ends_with('/')) continue; // a folder
-    const std::string_view entry = name == nullptr ? "" : name;
-    const std::string_view stem = entry.substr(0, entry.rfind('.'));
-    try {
-      arrays_.push_back(checked(static_cast<std::uint64_t>(i)));
-    } catch (const file_error&) {
-      if (wanted.empty() || std::ranges::find(wanted, stem) != wanted.end()) throw;
-      passed_over_.emplace_back(stem);
-      continue;
-    }
-    if (!names.insert(arrays_.back().name).second)
-      throw_malformed(path_, array_called(arrays_.back().name) + " comes twice");
-  }
+std::uint64_t bytes_of_file_at(const std::filesystem::path& path) {
+  std::error_code gone;
+  const auto status = std::filesystem::status(path, gone);
+  if (!std::filesystem::exists(status)) throw_unreadable(path, gone ? gone.value() : ENOENT);
+  if (!std::filesystem::is_regular_file(status))
+    throw_malformed(path, "expected a file, found something else");
+  return std::filesystem::file_size(path);
 }
 
-npz_array npz_file::checked(std::uint64_t entry) const {
-  zip_stat_t status;
-  zip_stat_init(&status);
-  constexpr zip_uint64_t needed =
-      ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
-  if (zip_stat_index(archive_->handle, entry, 0, &status) != 0 || (status.valid & needed) != needed)
-    throw_malformed(path_, fmt::format("entry {} is damaged", entry));
-  const std::string_view name = status.name;
-  if (!name.ends_with(suffix))
-    throw_malformed(path_, fmt::format("expected arrays of numpy, found the entry {}", in_quotes(name)));
-  npz_array a{std::string(name.substr(0, name.size() - suffix.size())), {}, entry, 0};
-  const std::string who = array_called(a.name);
-  const bool stored = status.comp_method == ZIP_CM_STORE;
-  if ((!stored && status.comp_method != ZIP_CM_DEFLATE) || status.encryption_method != ZIP_EM_NONE)
-    throw_malformed(path_, who + " is packed or encrypted in a way that numpy does not use");
-  if (status.comp_size > archive_->bytes ||
-      (stored ? status.size != status.comp_size : status.size / best_deflate_ratio > status.comp_size))
-    throw_malformed(path_, fmt::format("{} is said to have {} bytes, packed {}, and the file has {}", who,
-                                       status.size, status.comp_size, archive_->bytes));
-  a.bytes = status.size;
-  a.header = open(a).header();
-  return a;
+zip_t* opened(const std::filesystem::path& path) {
+  int code = 0;
+  if (zip_t* const archive = zip_open(path.c_str(), ZIP_RDONLY, &code)) return archive;
+  zip_error_t why;
+  zip_error_init_with_code(&why, code);
+  const std::string text =
+      fmt::format("expected a zip archive of numpy, found none: {}", zip_error_strerror(&why));
+  zip_error_fini(&why);
+  throw_malformed(path, text);
 }
-
-npy_file npz_file::open(const npz_array& what) const {
-  return {path_, what.name,
-          std::make_unique<bytes_of_entry>(archive_->handle, what.entry, what.bytes, path_,
-                                           array_called(what.name))};
-}
-
-bool npz_file::is_npz(const std::filesystem::path& path) {
-  std::array<char, 4> first{};
-  std::ifstream file(path, std::ios::binary);
-  return file.read(first.data(), first.size()) && std::string_view(first.data(), 4) == "PK\3\4";
-}
-
-const npz_array* npz_file::find(std::string_view name) const noexcept {
-  const auto found = std::ranges::find(arrays_, name, &npz_array::name);
-  return found == arrays_.end() ? nullptr : &*found;
-}
-
-template <class To>
-void npz_file::read_as(const npz_array& what, std::span<To> to) {
-  if (to.size() != what.header.dims.size())
-    throw std::invalid_argument(fmt::format("npz: array '{}' has {} numbers, and there is room for {}",
-                                            what.name, what.header.dims.size(), to.size()));
-  open(what).read(to);
-}
-
-void npz_file::read(const npz_array& what, std::span<float> to) { read_as(what, to); }
-void npz_file::read(const npz_array& what, std::span<std::int32_t> to) { read_as(what, to); }
-void npz_file::read(const npz_array& what, std::span<std::uint8_t> to) { read_as(what, to); }
-
-namespace {
 
 /// Lets libzip write into a replaced_file, which libzip's own way of replacing files knows nothing of.
 class archive_output {
@@ -237,11 +148,6 @@ zip_int64_t archive_output::run(void* data, zip_uint64_t length, zip_source_cmd_
   }
 }
 
-struct discards {
-  void operator()(zip_t* archive) const noexcept { zip_discard(archive); }
-};
-using open_archive = std::unique_ptr<zip_t, discards>;
-
 /// Adds an array, whose bytes must live until the archive is closed.
 void add(zip_t* archive, const std::string& name, const std::string& header,
          std::span<const std::byte> numbers) {
@@ -277,6 +183,82 @@ void require_fitting(std::span<const array_to_store> arrays,
 
 } // namespace
 
+void zip_closer::operator()(zip* archive) const noexcept { zip_discard(archive); }
+
+npz_file::npz_file(const std::filesystem::path& path, const std::vector<std::string>& wanted)
+    : path_(path), file_bytes_(bytes_of_file_at(path)), archive_(opened(path)) {
+  std::set<std::string, std::less<>> names;
+  const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
+  for (zip_int64_t i = 0; i < count; ++i) {
+    const char* name = zip_get_name(archive_.get(), static_cast<zip_uint64_t>(i), 0);
+    if (name != nullptr && std::string_view(name).ends_with('/')) continue; // a folder
+    const std::string_view entry = name == nullptr ? "" : name;
+    const std::string_view stem = entry.substr(0, entry.rfind('.'));
+    try {
+      arrays_.push_back(checked(static_cast<std::uint64_t>(i)));
+    } catch (const file_error&) {
+      if (wanted.empty() || std::ranges::find(wanted, stem) != wanted.end()) throw;
+      passed_over_.emplace_back(stem);
+      continue;
+    }
+    if (!names.insert(arrays_.back().name).second)
+      throw_malformed(path_, array_called(arrays_.back().name) + " comes twice");
+  }
+}
+
+npz_array npz_file::checked(std::uint64_t entry) const {
+  zip_stat_t status;
+  zip_stat_init(&status);
+  constexpr zip_uint64_t needed =
+      ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
+  if (zip_stat_index(archive_.get(), entry, 0, &status) != 0 || (status.valid & needed) != needed)
+    throw_malformed(path_, fmt::format("entry {} is damaged", entry));
+  const std::string_view name = status.name;
+  if (!name.ends_with(suffix))
+    throw_malformed(path_, fmt::format("expected arrays of numpy, found the entry {}", in_quotes(name)));
+  npz_array a{std::string(name.substr(0, name.size() - suffix.size())), {}, entry, 0};
+  const std::string who = array_called(a.name);
+  const bool stored = status.comp_method == ZIP_CM_STORE;
+  if ((!stored && status.comp_method != ZIP_CM_DEFLATE) || status.encryption_method != ZIP_EM_NONE)
+    throw_malformed(path_, who + " is packed or encrypted in a way that numpy does not use");
+  if (status.comp_size > file_bytes_ ||
+      (stored ? status.size != status.comp_size : status.size / best_deflate_ratio > status.comp_size))
+    throw_malformed(path_, fmt::format("{} is said to have {} bytes, packed {}, and the file has {}", who,
+                                       status.size, status.comp_size, file_bytes_));
+  a.bytes = status.size;
+  a.header = open(a).header();
+  return a;
+}
+
+npy_file npz_file::open(const npz_array& what) const {
+  return {path_, what.name,
+          std::make_unique<bytes_of_entry>(archive_.get(), what.entry, what.bytes, path_,
+                                           array_called(what.name))};
+}
+
+bool npz_file::is_npz(const std::filesystem::path& path) {
+  std::array<char, 4> first{};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(first.data(), first.size()) && std::string_view(first.data(), 4) == "PK\3\4";
+}
+
+const npz_array* npz_file::find(std::string_view name) const noexcept {
+  const auto found = std::ranges::find(arrays_, name, &npz_array::name);
+  return found == arrays_.end() ? nullptr : &*found;
+}
+
+template <class To>
+void npz_file::read_as(const npz_array& what, std::span<To> to) {
+  if (to.size() != what.header.dims.size())
+    throw std::invalid_argument(fmt::format("npz: array '{}' has {} numbers, and there is room for {}",
+                                            what.name, what.header.dims.size(), to.size()));
+  open(what).read(to);
+}
+
+void npz_file::read(const npz_array& what, std::span<float> to) { read_as(what, to); }
+void npz_file::read(const npz_array& what, std::span<std::int32_t> to) { read_as(what, to); }
+void npz_file::read(const npz_array& what, std::span<std::uint8_t> to) { read_as(what, to); }
+
 void write_npz(const std::filesystem::path& path, std::span<const array_to_store> arrays,
                const std::map<std::string, std::string>& texts) {
   require_fitting(arrays, texts);
@@ -287,7 +269,7 @@ void write_npz(const std::filesystem::path& path, std::span<const array_to_store
   zip_error_init(&error);
   zip_source_t* target = zip_source_function_create(archive_output::command, &output, &error);
   if (target == nullptr) throw std::bad_alloc();
-  open_archive archive(zip_open_from_source(target, ZIP_CREATE | ZIP_TRUNCATE, &error));
+  std::unique_ptr<zip_t, zip_closer> archive(zip_open_from_source(target, ZIP_CREATE | ZIP_TRUNCATE, &error));
   if (!archive) {
     zip_source_free(target);
     throw std::runtime_error(fmt::format("npz: {}", zip_error_strerror(&error)));

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+struct zip; // of libzip
+
 namespace mailgrad {
 
 /// An array in an archive of numpy.
@@ -20,6 +22,10 @@ struct npz_array {
   npy_header header;
   std::uint64_t entry = 0; ///< its number in the archive
   std::uint64_t bytes = 0; ///< of the entry, unpacked
+};
+
+struct zip_closer {
+  void operator()(zip* archive) const noexcept;
 };
 
 /// A file of numpy.savez or numpy.savez_compressed, open for reading: named arrays of numbers in a zip
@@ -37,8 +43,6 @@ public:
   /// Arrays that `wanted` does not name are passed over if they hold no numbers. Without names, all are
   /// wanted.
   explicit npz_file(const std::filesystem::path& path, const std::vector<std::string>& wanted = {});
-  ~npz_file();
-  npz_file(npz_file&&) noexcept;
 
   /// Whether a file begins as zip archives do.
   static bool is_npz(const std::filesystem::path& path);
@@ -53,7 +57,6 @@ public:
   /// Opens an array for reading, as if it were a file of its own. The archive must outlive it.
   npy_file open(const npz_array& what) const;
   /// Reads the numbers of an array, and converts them.
-  ///
   /// Errors  file_error also for a number that `to` cannot hold: one beyond float32, or a fraction among
   ///         int32; std::invalid_argument for another length of `to`.
   void read(const npz_array& what, std::span<float> to);
@@ -61,21 +64,19 @@ public:
   void read(const npz_array& what, std::span<std::uint8_t> to);
 
 private:
-  struct archive;
-
   npz_array checked(std::uint64_t entry) const;
   template <class To>
   void read_as(const npz_array& what, std::span<To> to);
 
   std::filesystem::path path_;
-  std::unique_ptr<archive> archive_;
+  std::uint64_t file_bytes_ = 0;
+  std::unique_ptr<zip, zip_closer> archive_;
   std::vector<npz_array> arrays_;
   std::vector<std::string> passed_over_;
 };
 
 /// Writes arrays of float32, and texts as arrays of bytes, so that numpy.load opens them. The file takes the
 /// place of an older one when all of it is on the disk; a failure leaves the older one as it was.
-///
 /// Errors  std::invalid_argument for a name that comes twice, or values that do not fit their shape;
 ///         file_error if the file cannot be written.
 void write_npz(const std::filesystem::path& path, std::span<const array_to_store> arrays,

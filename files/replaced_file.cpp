@@ -14,6 +14,8 @@
 
 namespace mailgrad {
 
+namespace fs = std::filesystem;
+
 int sync_folder(const std::filesystem::path& folder) {
   const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return 0;
@@ -30,6 +32,17 @@ void take_permissions(int descriptor, const std::string& path) {
   constexpr mode_t all = S_IRWXU | S_IRWXG | S_IRWXO;
   if (lstat(path.c_str(), &older) == 0 && S_ISREG(older.st_mode))
     (void)fchmod(descriptor, older.st_mode & all);
+}
+
+bool has_bytes(const fs::path& file) {
+  std::error_code none;
+  return fs::is_regular_file(file, none) && fs::file_size(file, none) > 0;
+}
+
+/// A link that leads nowhere takes its name, too.
+bool is_taken(const fs::path& name) {
+  std::error_code none;
+  return fs::exists(fs::symlink_status(name, none));
 }
 
 } // namespace
@@ -138,23 +151,6 @@ int replaced_file::keep(bool on_disk) {
   ::close(std::exchange(lock_, -1));
   return why.value();
 }
-
-namespace {
-
-namespace fs = std::filesystem;
-
-bool has_bytes(const fs::path& file) {
-  std::error_code none;
-  return fs::is_regular_file(file, none) && fs::file_size(file, none) > 0;
-}
-
-/// A link that leads nowhere takes its name, too.
-bool is_taken(const fs::path& name) {
-  std::error_code none;
-  return fs::exists(fs::symlink_status(name, none));
-}
-
-} // namespace
 
 void keep_older(std::span<const fs::path> files) {
   std::string ending = ".old";

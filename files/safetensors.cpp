@@ -1,5 +1,6 @@
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/files/file_error.hpp>
+#include <mailgrad/files/npy_file.hpp>
 #include <mailgrad/files/safetensors.hpp>
 #include <mailgrad/tensor/small_floats.hpp>
 
@@ -7,11 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -30,52 +30,155 @@ constexpr std::string_view metadata_name = "__metadata__";
 /// Bytes that are converted at a time.
 constexpr std::size_t piece_of_array = std::size_t{1} << 16;
 
-std::size_t bytes_of(stored_number n) {
-  switch (n) {
-  case stored_number::f64:
-    return 8;
-  case stored_number::f32:
-    return 4;
-  default:
-    return 2;
-  }
-}
+struct number_form {
+  std::string_view name;
+  std::size_t bytes;
+  stored_number what;
+};
 
-/// Converts numbers of `width` bytes each. Returns the index of the first that float32 cannot hold.
-template <class Narrow>
-std::size_t convert(std::string_view bytes, std::size_t width, std::span<float> to, Narrow&& narrow) {
-  for (std::size_t i = 0; i < to.size(); ++i)
-    if (!narrow(bytes.data() + i * width, to[i])) return i;
+using enum stored_number;
+constexpr number_form forms[] = {
+    {"F64", 8, f64},   {"F32", 4, f32},   {"F16", 2, f16},       {"BF16", 2, bf16},     {"I64", 8, other},
+    {"U64", 8, other}, {"I32", 4, other}, {"U32", 4, other},     {"I16", 2, other},     {"U16", 2, other},
+    {"I8", 1, other},  {"U8", 1, other},  {"F8_E4M3", 1, other}, {"F8_E5M2", 1, other}, {"BOOL", 1, other}};
+
+/// Returns the index of the first that float32 cannot hold.
+std::size_t convert(stored_number n, const char* bytes, std::span<float> to) {
+  if (n != bf16) return convert_numbers(n == f64 ? npy_number::f64 : npy_number::f16, bytes, to);
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, bytes + i * sizeof bits, sizeof bits);
+    to[i] = float_of_bfloat16(bits);
+  }
   return to.size();
 }
 
-bool narrow_f64(const char* from, float& to) {
-  double wide = 0;
-  std::memcpy(&wide, from, sizeof wide);
-  to = static_cast<float>(wide);
-  return std::isfinite(to) || !std::isfinite(wide);
-}
-
-template <float (*Widen)(std::uint16_t)>
-bool widen(const char* from, float& to) {
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, from, sizeof bits);
-  to = Widen(bits);
-  return true;
-}
-
-std::size_t convert(stored_number n, std::string_view bytes, std::span<float> to) {
-  switch (n) {
-  case stored_number::f64:
-    return convert(bytes, 8, to, narrow_f64);
-  case stored_number::f16:
-    return convert(bytes, 2, to, widen<float_of_half>);
-  default:
-    return convert(bytes, 2, to, widen<float_of_bfloat16>);
-  }
-}
-
 bool is_of_text(char c) { return (c >= ' ' && c <= '~') || c == '\n' || c == '\r' || c == '\t'; }
+
+/// Takes the events of the parser, and stops at the first that a header cannot have. Nothing is nested deeper
+/// than a header is, so a hostile one takes no more memory than its own length.
+class header_reader : public nlohmann::json_sax<nlohmann::json> {
+public:
+  explicit header_reader(const std::filesystem::path& file) : file_(file) {}
+
+  parsed_header result;
+
+  bool start_object(std::size_t) override {
+    if (place_ == place::begin) return enter(place::names);
+    if (place_ == place::value) return enter(name_ == "__metadata__" ? place::texts : place::fields);
+    return wrong("an object");
+  }
+  bool end_object() override {
+    if (place_ == place::fields) finish_array();
+    return enter(place_ == place::names ? place::end : place::names);
+  }
+  bool key(string_t& k) override {
+    if (place_ == place::names) {
+      if (!seen_.insert(k).second) refuse(fmt::format("array {} comes twice", in_quotes(k)));
+      name_ = k;
+      return enter(place::value);
+    }
+    key_ = k;
+    if (place_ == place::texts) return enter(place::text);
+    if (k == "dtype") return once(type_.has_value(), place::type);
+    if (k == "shape") return once(extents_.has_value(), place::extents);
+    if (k == "data_offsets") return once(offsets_.has_value(), place::offsets);
+    refuse(fmt::format("array {} has a field {}, which the format does not have", in_quotes(name_),
+                       in_quotes(k)));
+  }
+  bool string(string_t& s) override {
+    if (place_ == place::text) {
+      if (!result.metadata.emplace(key_, s).second)
+        refuse(fmt::format("text {} comes twice", in_quotes(key_)));
+      return enter(place::texts);
+    }
+    if (place_ != place::type) return wrong("a text");
+    type_ = s;
+    return enter(place::fields);
+  }
+  bool start_array(std::size_t) override {
+    if (place_ == place::extents) {
+      extents_.emplace();
+      return enter(place::extent);
+    }
+    if (place_ != place::offsets) return wrong("a list");
+    offsets_.emplace();
+    return enter(place::offset);
+  }
+  bool end_array() override { return enter(place::fields); }
+  bool number_unsigned(number_unsigned_t n) override {
+    if (place_ == place::extent) {
+      if (extents_->size() == shape::max_rank)
+        refuse(fmt::format("array {} has more than {} axes", in_quotes(name_), shape::max_rank));
+      extents_->push_back(n);
+      return true;
+    }
+    if (place_ != place::offset) return wrong("a number");
+    if (offsets_->size() == 2) refuse(fmt::format("array {} has more than two offsets", in_quotes(name_)));
+    offsets_->push_back(n);
+    return true;
+  }
+  bool null() override { return wrong("null"); }
+  bool boolean(bool) override { return wrong("a truth value"); }
+  bool number_integer(number_integer_t) override { return wrong("a negative number"); }
+  bool number_float(number_float_t, const string_t&) override { return wrong("a number with a fraction"); }
+  bool binary(binary_t&) override { return wrong("bytes"); }
+  bool parse_error(std::size_t at, const std::string&, const nlohmann::detail::exception&) override {
+    throw_malformed(file_, file_offset{8 + at}, "the header is not valid JSON");
+  }
+
+private:
+  enum class place { begin, names, value, texts, text, fields, type, extents, extent, offsets, offset, end };
+
+  bool enter(place p) {
+    place_ = p;
+    return true;
+  }
+  bool once(bool before, place p) {
+    if (before) refuse(fmt::format("field {} of array {} comes twice", in_quotes(key_), in_quotes(name_)));
+    return enter(p);
+  }
+  [[noreturn]] void refuse(const std::string& why) const { throw_malformed(file_, why); }
+  [[noreturn]] bool wrong(std::string_view found) const {
+    if (place_ == place::begin) refuse(fmt::format("expected a header with names, found {}", found));
+    const bool inside = place_ != place::value && !key_.empty();
+    refuse(fmt::format("{}{}: found {} where the format has none", in_quotes(name_),
+                       inside ? ", " + in_quotes(key_) : "", found));
+  }
+
+  void finish_array() {
+    const std::string who = "array " + in_quotes(name_);
+    if (!type_ || !extents_ || !offsets_ || offsets_->size() != 2)
+      refuse(who + " lacks its dtype, its shape or its two data_offsets");
+    const auto form = std::ranges::find(forms, *type_, &number_form::name);
+    if (form == std::end(forms))
+      refuse(fmt::format("{} has numbers of the unknown type {}", who, in_quotes(*type_)));
+    stored_array a{name_, *type_, form->what, {}, (*offsets_)[0], (*offsets_)[1]};
+    try {
+      a.dims = shape(*extents_);
+    } catch (const std::exception&) {
+      refuse(who + " has more numbers than memory can hold");
+    }
+    if (a.end < a.begin || (a.end - a.begin) / form->bytes != a.dims.size() ||
+        (a.end - a.begin) % form->bytes != 0)
+      refuse(fmt::format("{} of shape {} and type {} cannot take the bytes from {} to {}", who,
+                         to_string(a.dims), *type_, a.begin, a.end));
+    result.arrays.push_back(std::move(a));
+    type_.reset();
+    extents_.reset();
+    offsets_.reset();
+    key_.clear();
+  }
+
+  const std::filesystem::path& file_;
+  place place_ = place::begin;
+  std::set<std::string, std::less<>> seen_;
+  std::string name_;
+  std::string key_;
+  std::optional<std::string> type_;
+  std::optional<std::vector<std::size_t>> extents_;
+  std::optional<std::vector<std::uint64_t>> offsets_;
+};
 
 } // namespace
 
@@ -83,10 +186,6 @@ safetensors_file::safetensors_file(const std::filesystem::path& path) : path_(pa
   errno = 0;
   file_.open(path, std::ios::binary);
   if (!file_) throw_unreadable(path, errno != 0 ? errno : EIO);
-  read_header();
-}
-
-void safetensors_file::read_header() {
   file_.seekg(0, std::ios::end);
   const std::streamoff end = file_.tellg();
   if (end < 0) throw_unreadable(path_, EISDIR);
@@ -139,12 +238,12 @@ void safetensors_file::read(const stored_array& what, std::span<float> to) {
       throw_unreadable(path_, errno != 0 ? errno : EIO);
   };
   if (what.numbers == stored_number::f32) return take(reinterpret_cast<char*>(to.data()), to.size_bytes());
-  const std::size_t width = bytes_of(what.numbers);
+  const std::size_t width = std::ranges::find(forms, what.numbers, &number_form::what)->bytes;
   std::string bytes(std::min(piece_of_array, to.size() * width), '\0');
   for (std::size_t first = 0; first < to.size(); first += piece_of_array / width) {
     const std::span<float> part = to.subspan(first, std::min(piece_of_array / width, to.size() - first));
     take(bytes.data(), part.size() * width);
-    if (const std::size_t done = convert(what.numbers, bytes, part); done < part.size())
+    if (const std::size_t done = convert(what.numbers, bytes.data(), part); done < part.size())
       throw_malformed(path_, fmt::format("number {} of array {} is too large for float32", first + done,
                                          in_quotes(what.name)));
   }
@@ -176,170 +275,6 @@ void write_safetensors(const std::filesystem::path& path, std::span<const array_
   for (const array_to_store& a : arrays) out.write_ahead(std::as_bytes(a.values));
   if (const int why = out.keep_on_disk(); why != 0) throw_unwritable(path, why);
 }
-
-namespace {
-
-struct number_form {
-  std::string_view name;
-  std::size_t bytes;
-  stored_number what;
-};
-
-constexpr auto forms = std::to_array<number_form>({{"F64", 8, stored_number::f64},
-                                                   {"F32", 4, stored_number::f32},
-                                                   {"F16", 2, stored_number::f16},
-                                                   {"BF16", 2, stored_number::bf16},
-                                                   {"I64", 8, stored_number::other},
-                                                   {"U64", 8, stored_number::other},
-                                                   {"I32", 4, stored_number::other},
-                                                   {"U32", 4, stored_number::other},
-                                                   {"I16", 2, stored_number::other},
-                                                   {"U16", 2, stored_number::other},
-                                                   {"I8", 1, stored_number::other},
-                                                   {"U8", 1, stored_number::other},
-                                                   {"F8_E4M3", 1, stored_number::other},
-                                                   {"F8_E5M2", 1, stored_number::other},
-                                                   {"BOOL", 1, stored_number::other}});
-
-/// Takes the events of the parser, and stops at the first that a header cannot have. Nothing is nested deeper
-/// than a header is, so a hostile one takes no more memory than its own length.
-class header_reader : public nlohmann::json_sax<nlohmann::json> {
-public:
-  explicit header_reader(const std::filesystem::path& file) : file_(file) {}
-
-  parsed_header result;
-
-  bool start_object(std::size_t) override {
-    if (place_ == place::begin) return enter(place::names);
-    if (place_ == place::value_of_name) return enter(name_ == "__metadata__" ? place::texts : place::fields);
-    return wrong("an object");
-  }
-  bool end_object() override {
-    if (place_ == place::fields) finish_array();
-    return enter(place_ == place::names ? place::end : place::names);
-  }
-  bool key(string_t& k) override {
-    if (place_ == place::names) {
-      if (!seen_.insert(k).second) refuse(fmt::format("array {} comes twice", in_quotes(k)));
-      name_ = k;
-      return enter(place::value_of_name);
-    }
-    key_ = k;
-    if (place_ == place::texts) return enter(place::text);
-    if (k == "dtype") return once(type_.has_value(), place::type);
-    if (k == "shape") return once(extents_.has_value(), place::shape_field);
-    if (k == "data_offsets") return once(offsets_.has_value(), place::offsets_field);
-    refuse(fmt::format("array {} has a field {}, which the format does not have", in_quotes(name_),
-                       in_quotes(k)));
-  }
-  bool string(string_t& s) override {
-    if (place_ == place::text) {
-      if (!result.metadata.emplace(key_, s).second)
-        refuse(fmt::format("text {} comes twice", in_quotes(key_)));
-      return enter(place::texts);
-    }
-    if (place_ != place::type) return wrong("a text");
-    type_ = s;
-    return enter(place::fields);
-  }
-  bool start_array(std::size_t) override {
-    if (place_ == place::shape_field) {
-      extents_.emplace();
-      return enter(place::extent);
-    }
-    if (place_ != place::offsets_field) return wrong("a list");
-    offsets_.emplace();
-    return enter(place::offset);
-  }
-  bool end_array() override { return enter(place::fields); }
-  bool number_unsigned(number_unsigned_t n) override {
-    if (place_ == place::extent) {
-      if (extents_->size() == shape::max_rank)
-        refuse(fmt::format("array {} has more than {} axes", in_quotes(name_), shape::max_rank));
-      extents_->push_back(n);
-      return true;
-    }
-    if (place_ != place::offset) return wrong("a number");
-    if (offsets_->size() == 2) refuse(fmt::format("array {} has more than two offsets", in_quotes(name_)));
-    offsets_->push_back(n);
-    return true;
-  }
-  bool null() override { return wrong("null"); }
-  bool boolean(bool) override { return wrong("a truth value"); }
-  bool number_integer(number_integer_t) override { return wrong("a negative number"); }
-  bool number_float(number_float_t, const string_t&) override { return wrong("a number with a fraction"); }
-  bool binary(binary_t&) override { return wrong("bytes"); }
-  bool parse_error(std::size_t at, const std::string&, const nlohmann::detail::exception&) override {
-    throw_malformed(file_, file_offset{8 + at}, "the header is not valid JSON");
-  }
-
-private:
-  enum class place : std::uint8_t {
-    begin,
-    names,
-    value_of_name,
-    texts,
-    text,
-    fields,
-    type,
-    shape_field,
-    extent,
-    offsets_field,
-    offset,
-    end
-  };
-
-  bool enter(place p) {
-    place_ = p;
-    return true;
-  }
-  bool once(bool before, place p) {
-    if (before) refuse(fmt::format("field {} of array {} comes twice", in_quotes(key_), in_quotes(name_)));
-    return enter(p);
-  }
-  [[noreturn]] void refuse(const std::string& why) const { throw_malformed(file_, why); }
-  [[noreturn]] bool wrong(std::string_view found) const {
-    if (place_ == place::begin) refuse(fmt::format("expected a header with names, found {}", found));
-    const bool inside = place_ != place::value_of_name && !key_.empty();
-    refuse(fmt::format("{}{}: found {} where the format has none", in_quotes(name_),
-                       inside ? ", " + in_quotes(key_) : "", found));
-  }
-
-  void finish_array() {
-    const std::string who = "array " + in_quotes(name_);
-    if (!type_ || !extents_ || !offsets_ || offsets_->size() != 2)
-      refuse(who + " lacks its dtype, its shape or its two data_offsets");
-    const auto form = std::ranges::find(forms, *type_, &number_form::name);
-    if (form == forms.end())
-      refuse(fmt::format("{} has numbers of the unknown type {}", who, in_quotes(*type_)));
-    stored_array a{name_, *type_, form->what, {}, (*offsets_)[0], (*offsets_)[1]};
-    try {
-      a.dims = shape(*extents_);
-    } catch (const std::exception&) {
-      refuse(who + " has more numbers than memory can hold");
-    }
-    if (a.end < a.begin || (a.end - a.begin) / form->bytes != a.dims.size() ||
-        (a.end - a.begin) % form->bytes != 0)
-      refuse(fmt::format("{} of shape {} and type {} cannot take the bytes from {} to {}", who,
-                         to_string(a.dims), *type_, a.begin, a.end));
-    result.arrays.push_back(std::move(a));
-    type_.reset();
-    extents_.reset();
-    offsets_.reset();
-    key_.clear();
-  }
-
-  const std::filesystem::path& file_;
-  place place_ = place::begin;
-  std::set<std::string, std::less<>> seen_;
-  std::string name_;
-  std::string key_;
-  std::optional<std::string> type_;
-  std::optional<std::vector<std::size_t>> extents_;
-  std::optional<std::vector<std::uint64_t>> offsets_;
-};
-
-} // namespace
 
 parsed_header parse_safetensors_header(const std::filesystem::path& file, std::string_view text,
                                        std::uint64_t data_bytes) {

@@ -51,14 +51,11 @@ public:
   const stored_array* find(std::string_view name) const noexcept;
 
   /// Reads the numbers of an array as float32: a wider number is rounded to the nearest one.
-  ///
   /// Errors  file_error also for numbers of a type that is not a float, or a value that float32 cannot hold;
   ///         std::invalid_argument for another length of `to`.
   void read(const stored_array& what, std::span<float> to);
 
 private:
-  void read_header();
-
   std::filesystem::path path_;
   std::ifstream file_;
   std::uint64_t data_begin_ = 0; ///< offset of the first number in the file
@@ -75,7 +72,6 @@ struct array_to_store {
 
 /// Writes a safetensors file of float32. The file takes the place of an older one when all of it is on the
 /// disk; a failure leaves the older one as it was.
-///
 /// Errors  std::invalid_argument for a name that comes twice or is "__metadata__", or values that do not fit
 ///         their shape; file_error if the file cannot be written.
 void write_safetensors(const std::filesystem::path& path, std::span<const array_to_store> arrays,
@@ -89,7 +85,6 @@ struct parsed_header {
 };
 
 /// Reads a header, and checks that its arrays fill `data_bytes` bytes exactly.
-///
 /// Errors  file_error, naming `file`.
 parsed_header parse_safetensors_header(const std::filesystem::path& file, std::string_view text,
                                        std::uint64_t data_bytes);

@@ -1,5 +1,7 @@
 #include <mailgrad/files/text.hpp>
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 namespace mailgrad {
@@ -12,6 +14,21 @@ std::size_t length_of(std::uint8_t lead) {
   if (lead >= 0xc2 && lead < 0xe0) return 2;
   if (lead >= 0xe0 && lead < 0xf0) return 3;
   return lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+}
+
+constexpr char mark = '\0';
+constexpr std::size_t escaped_length = 3; // the mark and two digits
+
+std::string marked_digits(char byte) { return mark + fmt::format("{:02x}", static_cast<std::uint8_t>(byte)); }
+
+/// The byte for which the first characters of `text` stand, if they are a mark and two digits.
+std::optional<char> byte_of(std::string_view text) {
+  if (text.size() < escaped_length || text[0] != mark) return std::nullopt;
+  std::uint8_t byte = 0;
+  const char* const end = text.data() + escaped_length;
+  const auto [stop, error] = std::from_chars(text.data() + 1, end, byte, 16);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return static_cast<char>(byte);
 }
 
 } // namespace
@@ -30,29 +47,6 @@ std::optional<utf8_character> first_character(std::span<const std::uint8_t> byte
   if (overlong || surrogate || code > 0x10ffff) return std::nullopt;
   return utf8_character{static_cast<std::int32_t>(code), length};
 }
-
-namespace {
-
-constexpr char mark = '\0';
-constexpr std::size_t escaped_length = 3; // the mark and two digits
-
-std::string marked_digits(char byte) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  const auto number = static_cast<std::uint8_t>(byte);
-  return {mark, digits[number >> 4], digits[number & 0xf]};
-}
-
-/// The byte for which the first characters of `text` stand, if they are a mark and two digits.
-std::optional<char> byte_of(std::string_view text) {
-  if (text.size() < escaped_length || text[0] != mark) return std::nullopt;
-  std::uint8_t byte = 0;
-  const char* const end = text.data() + escaped_length;
-  const auto [stop, error] = std::from_chars(text.data() + 1, end, byte, 16);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return static_cast<char>(byte);
-}
-
-} // namespace
 
 std::string text_in_json(std::string_view bytes) {
   std::string text;

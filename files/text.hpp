@@ -18,7 +18,6 @@ inline constexpr std::size_t longest_utf8_character = 4;
 
 /// Decodes the character that `bytes` begin with. Returns nothing if they begin with no character, or with
 /// only a part of one.
-///
 /// Source  RFC 3629: no overlong forms, no surrogates, nothing beyond 0x10ffff.
 std::optional<utf8_character> first_character(std::span<const std::uint8_t> bytes);
 

@@ -12,10 +12,38 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace mailgrad::lab {
+
+/// How much a value differs from seed to seed, or from one group of runs to another.
+struct seeds_spread {
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+  /// The standard deviation; unknown of one seed, of a ratio of means, and where chance has no part.
+  double deviation = unknown;
+  std::uint64_t seeds = 1; ///< or groups of runs
+  /// The standard deviation of the mean over so many of them.
+  double error_of_mean() const noexcept { return deviation / std::sqrt(static_cast<double>(seeds)); }
+};
+
+/// The mean of values over seeds, and how they differ; or one value that chance has no part in.
+struct seeds_mean {
+  double mean;
+  seeds_spread spread;
+
+  seeds_mean(double value = 0, seeds_spread of = {}) : mean(value), spread(of) {}
+  /// In another unit.
+  friend seeds_mean operator/(const seeds_mean& m, double by) {
+    return {m.mean / by, {m.spread.deviation / by, m.spread.seeds}};
+  }
+
+  /// So far off, or farther, is the mean of normal values by chance in one of 10,000 cases: Student's
+  /// quantile times the standard error. With 600 values it is 3.9 standard errors, with 40 it is 4.3, and
+  /// with two it is thousands. Where theory knows how far values differ, chance_of_mean() is narrower.
+  double by_chance() const;
+};
 
 /// In a line, one whose y is no number is where the line breaks off.
 struct figure_point {
@@ -38,6 +66,15 @@ struct figure_series {
   std::string name;
   series_look look = series_look::points;
   std::vector<figure_point> points{};
+
+  template <class Number>
+  void add(Number x, double y, double spread = 0) {
+    points.push_back({static_cast<double>(x), y, spread});
+  }
+  template <class Number>
+  void add(Number x, const seeds_mean& y) {
+    add(x, y.mean, y.spread.deviation);
+  }
 };
 
 enum class axis_scale : std::uint8_t {
@@ -54,18 +91,21 @@ struct figure_axis {
 
 /// A picture of an experiment as numbers; whoever draws it decides how it looks.
 struct figure {
+  figure(std::string file, std::string heading, std::string words, figure_axis along, figure_axis up,
+         std::vector<figure_series> drawn = {})
+      : name(std::move(file)), title(std::move(heading)), caption(std::move(words)), x(std::move(along)),
+        y(std::move(up)), series(std::move(drawn)) {}
+
   std::string name; ///< of its file, without a suffix
   std::string title;
   std::string caption; ///< what it shows, in whole sentences
-  figure_axis x{}, y{};
-  std::vector<figure_series> series{}; ///< at most six
+  figure_axis x, y;
+  std::vector<figure_series> series; ///< at most six
 };
 
 /// What each worker of a run did until a moment, a row for each: bars where it computed, lines where it
-/// waited and for what, and marks where a gradient of it was discarded.
-///
-/// The run has had training_options::trace_events. What its workers did beside that takes no time in a run on
-/// a virtual clock, and is not drawn.
+/// waited and for what, and marks where a gradient of it was discarded. What takes no time on a virtual clock
+/// is not drawn. The run has had training_options::trace_events.
 figure timeline_figure(const run_trace& trace, std::uint32_t workers, double until_seconds, std::string name,
                        std::string title);
 
@@ -74,24 +114,6 @@ enum class relation : std::uint8_t {
   equals,   ///< within the tolerance
   at_most,  ///< no larger, but for the tolerance
   at_least, ///< no smaller, but for the tolerance
-};
-
-/// How much a value differs from seed to seed, or from one group of runs to another.
-struct seeds_spread {
-  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-
-  /// The standard deviation; unknown of one seed, of a ratio of means, and where chance has no part.
-  double deviation = unknown;
-  std::uint64_t seeds = 1; ///< or groups of runs
-
-  /// That of the same values in another unit.
-  template <class Number>
-  requires std::is_arithmetic_v<Number>
-  friend constexpr seeds_spread operator/(seeds_spread s, Number by) noexcept {
-    return {s.deviation / by, s.seeds};
-  }
-  /// The standard deviation of the mean over so many of them.
-  double error_of_mean() const noexcept { return deviation / std::sqrt(static_cast<double>(seeds)); }
 };
 
 /// A value that is known exactly or was published, and what the actors that train made of it.
@@ -109,15 +131,8 @@ struct claim {
 
   bool holds() const noexcept {
     const double off = measured - expected; // a NaN holds nothing
-    switch (how) {
-    case relation::at_most:
-      return off <= tolerance;
-    case relation::at_least:
-      return off >= -tolerance;
-    case relation::equals:
-      break;
-    }
-    return off <= tolerance && off >= -tolerance;
+    const bool is_small = off <= tolerance, is_large = off >= -tolerance;
+    return how == relation::at_most ? is_small : how == relation::at_least ? is_large : is_small && is_large;
   }
 };
 
@@ -141,6 +156,9 @@ struct experiment_result {
   std::vector<figure> figures;
 
   bool holds() const noexcept;
+  /// Adds a claim.
+  void expect(std::string name, std::string unit, std::string from, double expected, const seeds_mean& found,
+              double tolerance = 0, relation how = relation::equals);
 };
 
 /// An experiment: a claim about staleness, and runs of the actors that train which show whether it holds.

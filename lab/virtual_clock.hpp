@@ -30,9 +30,9 @@ public:
 
   /// How many events come before one that is foreseen.
   enum class foresight : std::uint8_t { some = 8, few = 5, hardly_any = 2 };
-  /// Whoever has thousands of owners fetches what belongs to one into the caches of the processor while the
-  /// events before its own pass. `what` is called with the owner of an event that comes, as a rule three
-  /// times, and changes nothing.
+  /// `what` is called with the owner of an event that comes, as a rule three times, so that what belongs to
+  /// it can be fetched into the caches of the processor while the events before its own pass. It changes
+  /// nothing.
   void foresee(std::function<void(owner, foresight)> what) { foresee_ = std::move(what); }
 
   /// Moves the clock to the next event and calls its notice. Returns false if there is none.

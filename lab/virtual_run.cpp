@@ -1,13 +1,8 @@
 #include <mailgrad/actors/protocol/messaging.hpp>
-#include <mailgrad/actors/run/run_crew.hpp>
-#include <mailgrad/actors/scheduler/stepping_system.hpp>
 #include <mailgrad/engine/account/report_of_run.hpp>
-#include <mailgrad/engine/delays/delay_spec.hpp>
-#include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/engine/plan/run_tester.hpp>
-#include <mailgrad/engine/worker/delayed_runner.hpp>
+#include <mailgrad/engine/worker/local_samples.hpp>
 #include <mailgrad/files/digests.hpp>
-#include <mailgrad/lab/virtual_clock.hpp>
 #include <mailgrad/lab/virtual_run.hpp>
 
 #include <fmt/format.h>
@@ -20,66 +15,55 @@
 
 namespace mailgrad::lab {
 
-/// Reads how many updates the one shard of a run has made, between two events.
-///
-///     idle --read_shard--> asking --shard_read--> idle
-/// Guarantees  `to` has the version when no message is under way any more, if the shard lives.
-class version_reader {
-public:
-  static constexpr const char* name = "mailgrad.version-reader";
+using messaging::on, messaging::send, messaging::send_anonymously, messaging::spawn;
 
-  version_reader(caf::event_based_actor* self, caf::actor shard, std::shared_ptr<std::uint64_t> to)
-      : self_(self), shard_(std::move(shard)), to_(std::move(to)) {}
-  caf::behavior make_behavior();
+namespace {
+
+/// Reads the shards of a run in virtual time, between two events.
+///
+///     idle --read_shard--> asking --shard_read of every shard--> idle
+/// Guarantees  `take` has had what each says when no message is under way any more, if every shard lives.
+class shard_reader {
+public:
+  static constexpr const char* name = "mailgrad.shard-reader";
+
+  shard_reader(caf::event_based_actor* self, std::vector<caf::actor> shards,
+               std::function<void(const shard_read&)> take)
+      : self_(self), shards_(std::move(shards)), take_(std::move(take)) {}
+
+  caf::behavior make_behavior() {
+    return {
+        on(self_,
+           [this](const read_shard&) {
+             for (const caf::actor& shard : shards_) send(self_, shard, read_shard{});
+           }),
+        on(self_, [this](const shard_read& x) { take_(x); }),
+        on(self_, [this](const give_up&) { self_->quit(); }),
+    };
+  }
 
 private:
   caf::event_based_actor* self_;
-  caf::actor shard_;
-  std::shared_ptr<std::uint64_t> to_;
-};
-
-/// The weights of a run at one moment.
-struct read_weights {
-  std::vector<float> values{};
-  std::uint64_t updates = 0; ///< of the shard that made most
-};
-
-/// Reads the weights of a run in virtual time, between two events.
-///
-///     idle --test_weights--> asking --shard_read of every shard--> idle
-/// Guarantees  `to` has the weights when no message is under way any more, if every shard lives.
-class weights_reader {
-public:
-  static constexpr const char* name = "mailgrad.weights-reader";
-
-  /// `store` is the block that workers share, or null; it outlives the actor.
-  weights_reader(caf::event_based_actor* self, std::shared_ptr<const parameter_layout> layout,
-                 std::vector<caf::actor> shards, const hogwild_store* store, std::shared_ptr<read_weights> to)
-      : self_(self), layout_(std::move(layout)), shards_(std::move(shards)), store_(store),
-        to_(std::move(to)) {}
-  caf::behavior make_behavior();
-
-private:
-  void on_test();
-  void on_read(const shard_read& x);
-
-  caf::event_based_actor* self_;
-  std::shared_ptr<const parameter_layout> layout_;
-  std::vector<caf::actor> shards_; ///< empty if the whole run is hogwild
-  const hogwild_store* store_;
-  std::shared_ptr<read_weights> to_;
+  std::vector<caf::actor> shards_;
+  std::function<void(const shard_read&)> take_;
 };
 
 /// A runner whose worker trains on samples of its own: worker r of M has the samples r, r + M, and so on.
 /// Another runner computes the steps. A batch keeps its number and its size, and its samples are taken from
 /// those of the worker, in turns.
-///
 /// Threads  as those of the other runner.
 class local_sample_runner final : public step_runner {
 public:
   /// Errors  std::invalid_argument if there are fewer samples than workers.
   local_sample_runner(std::shared_ptr<step_runner> to, std::shared_ptr<const dataset> samples, rank worker,
-                      std::uint32_t workers, std::size_t batch, std::size_t nonzeros);
+                      std::uint32_t workers, std::size_t batch, std::size_t nonzeros)
+      : to_(std::move(to)), batches_(samples, batch, nonzeros) {
+    for (std::size_t s = worker.value; s < samples->size(); s += workers)
+      own_.push_back(static_cast<std::uint32_t>(s));
+    if (own_.empty())
+      throw std::invalid_argument(fmt::format(
+          "lab: {} samples are too few for each of {} workers to have some", samples->size(), workers));
+  }
 
   std::shared_ptr<gradient> make_gradient() const override { return to_->make_gradient(); }
   void on_end(std::function<void()> notice) override { to_->on_end(std::move(notice)); }
@@ -88,7 +72,14 @@ public:
     to_->use_host_weights(shard, values, std::move(owner));
   }
   double squared_norm(const gradient& g) const override { return to_->squared_norm(g); }
-  step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override;
+  step_state begin_step(std::shared_ptr<const batch> inputs, std::shared_ptr<gradient> out) override {
+    require_step(inputs.get(), out.get());
+    next_.resize(inputs->size);
+    for (std::size_t i = 0; i < next_.size(); ++i)
+      next_[i] = own_[(inputs->number * inputs->size + i) % own_.size()];
+    to_->use_racing_weights(racing());
+    return to_->begin_step(batches_.cut(inputs->number, inputs->epoch, next_), std::move(out));
+  }
   bool computes_at_end() const noexcept override { return to_->computes_at_end(); }
   void skip_step() override { to_->skip_step(); }
   float end_step() override { return to_->end_step(); }
@@ -101,95 +92,9 @@ private:
   std::vector<std::uint32_t> next_; ///< of the batch that is cut
 };
 
-namespace {
-
 void refuse(bool asked_for, std::string_view what) {
   if (asked_for) throw std::invalid_argument(fmt::format("lab: a run in virtual time {}", what));
 }
-
-} // namespace
-
-training_options virtual_options(training_options asked, std::uint32_t workers) {
-  refuse(workers == 0, "needs a worker");
-  refuse(!asked.parameters.empty(), "keeps its weights on the host; leave parameters out");
-  refuse(asked.slots > 0 || asked.waits_for_workers.count() > 0, "has all its workers from the start");
-  refuse(asked.all_reduce, "has no ranks of MPI");
-  refuse(!asked.record.empty() || asked.replay, "is repeated by its seeds; leave the recording out");
-  refuse(!asked.checkpoints.folder.empty() || asked.resume, "keeps no checkpoints");
-  refuse(!asked.metrics.empty() || !asked.tensorboard.empty(), "writes no files while it goes on");
-  refuse(!asked.evaluate_every.never() || !asked.stop_when.empty() || asked.patience > 0 ||
-             asked.keep != kept_weights::last,
-         "tests its weights at its end only");
-  if (asked.delays.empty()) asked.delays = "constant:1";
-  asked.devices.assign(workers, {device_kind::cpu, 0});
-  asked.workers = 0; // as many as devices
-  return asked;
-}
-
-using messaging::on, messaging::send;
-
-caf::behavior version_reader::make_behavior() {
-  return {
-      on(self_, [this](const read_shard&) { send(self_, shard_, read_shard{}); }),
-      on(self_, [this](const shard_read& x) { *to_ = x.version.value; }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
-  };
-}
-
-using messaging::on, messaging::send;
-
-caf::behavior weights_reader::make_behavior() {
-  return {
-      on(self_, [this](const test_weights&) { on_test(); }),
-      on(self_, [this](const shard_read& x) { on_read(x); }),
-      on(self_, [this](const give_up&) { self_->quit(); }),
-  };
-}
-
-void weights_reader::on_test() {
-  to_->values.resize(layout_->size());
-  to_->updates = 0;
-  for (const caf::actor& shard : shards_) send(self_, shard, read_shard{});
-  if (!shards_.empty()) return;
-  store_->load(0, to_->values);
-  to_->updates = store_->version();
-}
-
-void weights_reader::on_read(const shard_read& x) {
-  const shard_range range = layout_->shard(x.shard.value);
-  const std::span mine = std::span(to_->values).subspan(range.begin, range.size());
-  if (x.in_block)
-    store_->load(range.begin, mine);
-  else
-    std::ranges::copy(x.values.on_host(), mine.begin());
-  const std::uint64_t updates = x.in_block ? store_->version() : x.version.value;
-  to_->updates = std::max(to_->updates, updates);
-}
-
-local_sample_runner::local_sample_runner(std::shared_ptr<step_runner> to,
-                                         std::shared_ptr<const dataset> samples, rank worker,
-                                         std::uint32_t workers, std::size_t batch, std::size_t nonzeros)
-    : to_(std::move(to)), batches_(samples, batch, nonzeros) {
-  for (std::size_t s = worker.value; s < samples->size(); s += workers)
-    own_.push_back(static_cast<std::uint32_t>(s));
-  if (own_.empty())
-    throw std::invalid_argument(fmt::format("lab: {} samples are too few for each of {} workers to have some",
-                                            samples->size(), workers));
-}
-
-step_state local_sample_runner::begin_step(std::shared_ptr<const batch> inputs,
-                                           std::shared_ptr<gradient> out) {
-  require_step(inputs.get(), out.get());
-  next_.resize(inputs->size);
-  for (std::size_t i = 0; i < next_.size(); ++i)
-    next_[i] = own_[(inputs->number * inputs->size + i) % own_.size()];
-  to_->use_racing_weights(racing());
-  return to_->begin_step(batches_.cut(inputs->number, inputs->epoch, next_), std::move(out));
-}
-
-using messaging::send_anonymously, messaging::spawn;
-
-namespace {
 
 run_plan virtual_plan(model_function model, std::shared_ptr<const data_split> data, training_options options,
                       std::uint32_t workers) {
@@ -212,7 +117,6 @@ void require_links(const virtual_run_options& lab, const run_plan& plan) {
 }
 
 /// That of the policy of a run whose workers are interrupted.
-///
 /// Errors  std::invalid_argument: they cannot be.
 std::uint64_t limit_of_interruptions(const virtual_run_options& lab, const run_plan& plan) {
   const auto refuse = [](bool found, std::string_view why) {
@@ -236,129 +140,79 @@ notice_pace virtual_pace(std::size_t tellers) {
   return {instant::max(), std::max<std::uint64_t>(8, 1000 / std::max<std::size_t>(1, tellers))};
 }
 
-/// Tells shards when windows are over, and links when messages arrive, and counts these events, which end no
-/// step.
-class counting_timer final : public step_timer {
+/// A timer that does what a function says.
+class timer_by final : public step_timer {
 public:
-  counting_timer(std::shared_ptr<step_timer> clock, std::shared_ptr<std::uint64_t> passed)
-      : clock_(std::move(clock)), passed_(std::move(passed)) {}
-  void at(instant when, notice tell) override {
-    clock_->at(when, [passed = passed_, tell = std::move(tell)] {
-      ++*passed;
-      tell();
-    });
-  }
+  explicit timer_by(std::function<void(instant, notice)> at) : at_(std::move(at)) {}
+  void at(instant when, notice tell) override { at_(when, std::move(tell)); }
 
 private:
-  std::shared_ptr<step_timer> clock_;
-  std::shared_ptr<std::uint64_t> passed_;
-};
-
-/// The timer of one worker, whose events are known as its own.
-class own_timer final : public step_timer {
-public:
-  own_timer(std::shared_ptr<virtual_clock> clock, rank whose) : clock_(std::move(clock)), whose_(whose) {}
-  void at(instant when, notice tell) override { clock_->at(when, whose_.value, std::move(tell)); }
-
-private:
-  std::shared_ptr<virtual_clock> clock_;
-  rank whose_;
+  std::function<void(instant, notice)> at_;
 };
 
 } // namespace
 
-class virtual_run::implementation {
-public:
-  implementation(model_function model, std::shared_ptr<const data_split> data, training_options options,
-                 virtual_run_options lab)
-      : lab_(std::move(lab)),
-        plan_(virtual_plan(std::move(model), std::move(data), std::move(options), lab_.workers)),
-        delays_(plan_.options.delays, lab_.workers) {
-    require_links(lab_, plan_);
-    if (lab_.interrupts) late_.emplace(clock_, limit_of_interruptions(lab_, plan_));
-    if (lab_.on_read && plan_.options.shards > 1)
-      throw std::invalid_argument("lab: weights can be observed in a run with one shard only");
-    crew_.emplace(system_.actors(), plan_, crew_options());
-    clock_->foresee([this](virtual_clock::owner whose, virtual_clock::foresight before) {
-      fetch_ahead({whose}, before);
-    });
-    if (late_) versions_ = spawn<version_reader>(system_.actors(), crew_->shards().front(), version_);
-    if (tests())
-      reader_ = spawn<weights_reader>(system_.actors(), plan_.layout, crew_->shards(), crew_->store(), read_);
-  }
-  /// Events and runners hold actors, which must be gone before their system.
-  ~implementation() {
-    crew_->give_up();
-    if (reader_) send_anonymously(reader_, give_up{});
-    if (versions_) send_anonymously(versions_, give_up{});
-    for (const caf::actor& link : links_) send_anonymously(link, give_up{});
-    system_.run();
-    clock_->clear();
-    simulated_.clear();
-    crew_.reset();
-    reader_ = nullptr;
-    versions_ = nullptr;
-    late_.reset();
-    links_.clear();
-    system_.run();
-  }
-  implementation(const implementation&) = delete;
-  implementation& operator=(const implementation&) = delete;
+training_options virtual_options(training_options asked, std::uint32_t workers) {
+  refuse(workers == 0, "needs a worker");
+  refuse(!asked.parameters.empty(), "keeps its weights on the host; leave parameters out");
+  refuse(asked.slots > 0 || asked.waits_for_workers.count() > 0, "has all its workers from the start");
+  refuse(asked.all_reduce, "has no ranks of MPI");
+  refuse(!asked.record.empty() || asked.replay, "is repeated by its seeds; leave the recording out");
+  refuse(!asked.checkpoints.folder.empty() || asked.resume, "keeps no checkpoints");
+  refuse(!asked.metrics.empty() || !asked.tensorboard.empty(), "writes no files while it goes on");
+  refuse(!asked.evaluate_every.never() || !asked.stop_when.empty() || asked.patience > 0 ||
+             asked.keep != kept_weights::last,
+         "tests its weights at its end only");
+  if (asked.delays.empty()) asked.delays = "constant:1";
+  asked.devices.assign(workers, {device_kind::cpu, 0});
+  asked.workers = 0; // as many as devices
+  return asked;
+}
 
-  void run();
-  training_report report(const std::function<bool()>& stop_test);
-  run_trace trace() { return trace_of(ended(), instant{0}, ended_at_); }
-  std::span<const float> parameters();
-  const run_plan& plan() const noexcept { return plan_; }
-  std::uint64_t events() const noexcept { return events_ - (late_ ? late_->passed() : 0); }
-  std::uint64_t computed() const noexcept { return computed_; }
+virtual_run::virtual_run(model_function model, std::shared_ptr<const data_split> data,
+                         training_options options, virtual_run_options lab)
+    : lab_(std::move(lab)),
+      plan_(virtual_plan(std::move(model), std::move(data), std::move(options), lab_.workers)),
+      delays_(plan_.options.delays, lab_.workers),
+      beside_steps_(std::make_shared<timer_by>([this](instant when, step_timer::notice tell) {
+        clock_->at(when, [this, tell = std::move(tell)] {
+          ++passed_;
+          tell();
+        });
+      })) {
+  require_links(lab_, plan_);
+  if (lab_.interrupts) late_.emplace(clock_, limit_of_interruptions(lab_, plan_));
+  if (lab_.on_read && plan_.options.shards > 1)
+    throw std::invalid_argument("lab: weights can be observed in a run with one shard only");
+  crew_.emplace(system_.actors(), plan_, crew_options());
+  clock_->foresee(
+      [this](virtual_clock::owner whose, virtual_clock::foresight before) { fetch_ahead({whose}, before); });
+  const std::vector<caf::actor>& shards = crew_->shards();
+  if (late_)
+    versions_ = spawn<shard_reader>(system_.actors(), std::vector{shards.front()},
+                                    [this](const shard_read& x) { version_ = x.version.value; });
+  if (tests())
+    reader_ = spawn<shard_reader>(system_.actors(), shards, [this](const shard_read& x) { take_weights(x); });
+}
 
-private:
-  bool may_skip() const;
-  std::uint64_t steps() const noexcept { return events() - *passed_; }
-  std::shared_ptr<step_timer> timer_of(rank worker);
-  void interrupt_late_steps();
-  std::uint64_t version_now();
-  run_crew_options crew_options();
-  caf::actor link_to(rank worker, std::uint32_t s, const caf::actor& shard);
-  std::shared_ptr<step_runner> runner_of(rank worker, std::shared_ptr<step_runner> own);
-  void fetch_ahead(rank worker, virtual_clock::foresight before) const;
-  void stop_if_asked();
-  bool tests() const noexcept { return lab_.test_every > 0 && lab_.on_test && plan_.judged_by().size() > 0; }
-  void test_if_due();
-  const run_outcome& ended() const;
-  std::optional<std::uint64_t> written() const;
+/// Events and runners hold actors, which must be gone before their system.
+virtual_run::~virtual_run() {
+  crew_->give_up();
+  if (reader_) send_anonymously(reader_, give_up{});
+  if (versions_) send_anonymously(versions_, give_up{});
+  for (const caf::actor& link : links_) send_anonymously(link, give_up{});
+  system_.run();
+  clock_->clear();
+  simulated_.clear();
+  crew_.reset();
+  reader_ = nullptr;
+  versions_ = nullptr;
+  late_.reset();
+  links_.clear();
+  system_.run();
+}
 
-  const virtual_run_options lab_;
-  const run_plan plan_;
-  const delay_spec delays_;
-  const std::shared_ptr<virtual_clock> clock_ = std::make_shared<virtual_clock>();
-  const std::shared_ptr<const dataset> samples_{plan_.data, &plan_.data->train};
-  std::shared_ptr<step_runner> shared_; ///< computes the steps of all workers
-  std::optional<run_outcome> outcome_;
-  instant ended_at_{0};
-  std::vector<float> parameters_;
-  std::uint64_t events_ = 0;
-  std::uint64_t computed_ = 0;     ///< gradients
-  std::uint64_t tested_after_ = 0; ///< steps
-  std::uint64_t asked_after_ = 0;  ///< events, whether to stop
-  const std::shared_ptr<std::uint64_t> passed_ = std::make_shared<std::uint64_t>(0); ///< events of this timer
-  const std::shared_ptr<step_timer> beside_steps_ = std::make_shared<counting_timer>(clock_, passed_);
-  std::vector<std::shared_ptr<gradient_wire>> wires_; ///< by worker
-  std::vector<caf::actor> links_;
-  std::vector<std::shared_ptr<const simulated_runner>> simulated_; ///< by rank, the last of each
-  std::optional<late_steps> late_;                                 ///< none unless workers are interrupted
-  const std::shared_ptr<std::uint64_t> version_ = std::make_shared<std::uint64_t>(0); ///< if they are
-  bool stopping_ = false;
-  running_stat losses_; ///< since the last test
-  const std::shared_ptr<read_weights> read_ = std::make_shared<read_weights>();
-  stepping_system system_; ///< its actors use the members above
-  std::optional<run_crew> crew_;
-  caf::actor reader_;   ///< null if nobody tests
-  caf::actor versions_; ///< null unless workers are interrupted
-};
-
-run_crew_options virtual_run::implementation::crew_options() {
+run_crew_options virtual_run::crew_options() {
   run_crew_options options{clock_};
   options.timer = beside_steps_;
   options.coordinator_has_thread = false;
@@ -380,7 +234,7 @@ run_crew_options virtual_run::implementation::crew_options() {
 }
 
 /// The actor that stands between a worker and a shard.
-caf::actor virtual_run::implementation::link_to(rank worker, std::uint32_t s, const caf::actor& shard) {
+caf::actor virtual_run::link_to(rank worker, std::uint32_t s, const caf::actor& shard) {
   if (wires_.size() <= worker.value) wires_.resize(worker.value + 1);
   std::shared_ptr<gradient_wire>& wire = wires_[worker.value];
   if (!wire) wire = std::make_shared<gradient_wire>(lab_.wire, plan_.layout);
@@ -391,8 +245,7 @@ caf::actor virtual_run::implementation::link_to(rank worker, std::uint32_t s, co
 }
 
 /// All workers compute with the runner that was made for the first.
-std::shared_ptr<step_runner> virtual_run::implementation::runner_of(rank worker,
-                                                                    std::shared_ptr<step_runner> own) {
+std::shared_ptr<step_runner> virtual_run::runner_of(rank worker, std::shared_ptr<step_runner> own) {
   if (!shared_) shared_ = std::move(own);
   std::function<void(std::span<const float* const>)> on_begin;
   if (lab_.on_read)
@@ -414,34 +267,33 @@ std::shared_ptr<step_runner> virtual_run::implementation::runner_of(rank worker,
                                                plan_.options.batch, plan_.request.nonzeros);
 }
 
-std::shared_ptr<step_timer> virtual_run::implementation::timer_of(rank worker) {
-  return late_ ? late_->timer_of(worker) : std::make_shared<own_timer>(clock_, worker);
+/// The timer of one worker, whose events are known as its own.
+std::shared_ptr<step_timer> virtual_run::timer_of(rank worker) {
+  if (late_) return late_->timer_of(worker);
+  return std::make_shared<timer_by>([clock = clock_, worker](instant when, step_timer::notice tell) {
+    clock->at(when, worker.value, std::move(tell));
+  });
 }
 
-void virtual_run::implementation::fetch_ahead(rank worker, virtual_clock::foresight before) const {
+void virtual_run::fetch_ahead(rank worker, virtual_clock::foresight before) const {
   const simulated_runner& runner = *simulated_[worker.value];
-  switch (before) {
-  case virtual_clock::foresight::some:
+  if (before == virtual_clock::foresight::some)
     mailgrad::fetch_ahead(runner);
-    break;
-  case virtual_clock::foresight::few:
+  else if (before == virtual_clock::foresight::few)
     runner.fetch_parts();
-    break;
-  case virtual_clock::foresight::hardly_any:
+  else
     runner.fetch_values();
-    break;
-  }
 }
 
 /// Whether workers ask shards if they will discard a gradient.
-bool virtual_run::implementation::may_skip() const {
+bool virtual_run::may_skip() const {
   const auto discards = [](const auto& p) { return p.policy.traits().has_most_stale; };
   if (lab_.computes_discarded || std::ranges::none_of(plan_.policies, discards)) return false;
   const bool counts_rows = !lab_.links.bandwidth.empty() && plan_.layout->dense_size() < plan_.layout->size();
   return !is_lossy(lab_.wire.format) && !counts_rows;
 }
 
-void virtual_run::implementation::run() {
+void virtual_run::run() {
   system_.run();
   interrupt_late_steps();
   while (!outcome_ && clock_->next()) {
@@ -455,15 +307,15 @@ void virtual_run::implementation::run() {
 }
 
 /// How many updates the one shard has made.
-std::uint64_t virtual_run::implementation::version_now() {
+std::uint64_t virtual_run::version_now() {
   send_anonymously(versions_, read_shard{});
   system_.run();
-  return *version_;
+  return version_;
 }
 
 /// A worker whose step has ended asks the shard, which predicts that the gradient is discarded. So nothing
 /// is computed, and there is no update.
-void virtual_run::implementation::interrupt_late_steps() {
+void virtual_run::interrupt_late_steps() {
   if (!late_ || outcome_) return;
   const std::uint64_t computed = computed_, version = version_now();
   const std::size_t ended = late_->end(version);
@@ -476,7 +328,7 @@ void virtual_run::implementation::interrupt_late_steps() {
 }
 
 /// Some steps take long to compute.
-void virtual_run::implementation::stop_if_asked() {
+void virtual_run::stop_if_asked() {
   constexpr std::uint64_t between = 64;
   if (stopping_ || events_ - asked_after_ < between || !lab_.stop) return;
   asked_after_ = events_;
@@ -485,31 +337,52 @@ void virtual_run::implementation::stop_if_asked() {
   send_anonymously(crew_->coordinator(), stop_training{"stopped on request"});
 }
 
+bool virtual_run::tests() const {
+  return lab_.test_every > 0 && lab_.on_test && plan_.judged_by().size() > 0;
+}
+
+void virtual_run::read_weights() {
+  read_.resize(plan_.layout->size());
+  read_updates_ = 0;
+  if (!crew_->shards().empty()) {
+    send_anonymously(reader_, read_shard{});
+    system_.run();
+  } else {
+    crew_->store()->load(0, read_);
+    read_updates_ = crew_->store()->version();
+  }
+}
+
+void virtual_run::take_weights(const shard_read& x) {
+  const shard_range range = plan_.layout->shard(x.shard.value);
+  const std::span mine = std::span(read_).subspan(range.begin, range.size());
+  if (x.in_block)
+    crew_->store()->load(range.begin, mine);
+  else
+    std::ranges::copy(x.values.on_host(), mine.begin());
+  read_updates_ = std::max(read_updates_, x.in_block ? crew_->store()->version() : x.version.value);
+}
+
 /// An event with which workers are interrupted ends several steps. The last test is that of the report.
-void virtual_run::implementation::test_if_due() {
+void virtual_run::test_if_due() {
   if (!tests() || steps() / lab_.test_every == tested_after_ / lab_.test_every || outcome_) return;
   tested_after_ = steps();
-  send_anonymously(reader_, test_weights{steps()});
-  system_.run();
-  virtual_test made{clock_->now(), steps(), read_->updates};
+  read_weights();
+  virtual_test made{clock_->now(), steps(), read_updates_};
   if (!losses_.empty()) made.train_loss = losses_.mean();
   losses_ = {};
-  made.result =
-      evaluate(plan_.model, plan_.request, *plan_.layout, read_->values, plan_.judged_by(), lab_.stop);
+  made.result = evaluate(plan_.model, plan_.request, *plan_.layout, read_, plan_.judged_by(), lab_.stop);
   if (made.result.whole) lab_.on_test(made);
 }
 
-const run_outcome& virtual_run::implementation::ended() const {
+const run_outcome& virtual_run::ended() const {
   if (!outcome_) throw std::logic_error("lab: the run has not ended");
   return *outcome_;
 }
 
-std::optional<std::uint64_t> virtual_run::implementation::written() const {
-  const hogwild_store* store = crew_->store();
-  return store ? std::optional(store->version()) : std::nullopt;
-}
+run_trace virtual_run::trace() { return trace_of(ended(), instant{0}, ended_at_); }
 
-std::span<const float> virtual_run::implementation::parameters() {
+std::span<const float> virtual_run::parameters() {
   const run_outcome& outcome = ended();
   if (!parameters_.empty()) return parameters_;
   if (plan_.has_shards()) {
@@ -521,8 +394,9 @@ std::span<const float> virtual_run::implementation::parameters() {
   return parameters_;
 }
 
-training_report virtual_run::implementation::report(const std::function<bool()>& stop_test) {
-  training_report r = report_of(ended(), written());
+training_report virtual_run::report(const std::function<bool()>& stop_test) {
+  const hogwild_store* const store = crew_->store();
+  training_report r = report_of(ended(), store ? std::optional(store->version()) : std::nullopt);
   describe(r, plan_, ended_at_, outcome_->checkpoints);
   date_switches(r, plan_, instant{0});
   r.delays->virtual_time = true;
@@ -536,12 +410,6 @@ training_report virtual_run::implementation::report(const std::function<bool()>&
   return r;
 }
 
-virtual_run::virtual_run(model_function model, std::shared_ptr<const data_split> data,
-                         training_options options, virtual_run_options lab)
-    : self_(std::make_unique<implementation>(std::move(model), std::move(data), std::move(options),
-                                             std::move(lab))) {}
-virtual_run::~virtual_run() = default;
-
 std::uint64_t virtual_run::plan(model_function model, std::shared_ptr<const data_split> data,
                                 training_options options, const virtual_run_options& lab) {
   const run_plan plan = virtual_plan(std::move(model), std::move(data), std::move(options), lab.workers);
@@ -550,16 +418,5 @@ std::uint64_t virtual_run::plan(model_function model, std::shared_ptr<const data
   if (lab.interrupts) limit_of_interruptions(lab, plan);
   return plan.steps;
 }
-
-void virtual_run::run() { self_->run(); }
-training_report virtual_run::report(const std::function<bool()>& stop_test) {
-  return self_->report(stop_test);
-}
-run_trace virtual_run::trace() { return self_->trace(); }
-std::span<const float> virtual_run::parameters() { return self_->parameters(); }
-const parameter_layout& virtual_run::layout() const noexcept { return *self_->plan().layout; }
-std::uint64_t virtual_run::total_steps() const noexcept { return self_->plan().steps; }
-std::uint64_t virtual_run::events() const noexcept { return self_->events(); }
-std::uint64_t virtual_run::computed() const noexcept { return self_->computed(); }
 
 } // namespace mailgrad::lab

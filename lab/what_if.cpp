@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -102,22 +103,17 @@ void require_slowed(const std::vector<slowed_worker>& slowed, std::uint32_t work
   }
 }
 
-using list_of_seconds = std::shared_ptr<const std::vector<double>>;
-
-list_of_seconds in_list(const std::vector<instant>& steps) {
-  auto list = std::make_shared<std::vector<double>>();
-  for (const instant step : steps) list->push_back(in_seconds(step));
-  return list;
-}
-
 /// The recorded steps of each worker; of several workers with the same, each begins at another place.
 std::function<std::unique_ptr<delay_law>(rank)> as_recorded(const recorded_pace& p, std::uint32_t workers) {
-  std::vector<list_of_seconds> lists;
-  for (const std::vector<instant>& steps : p.steps) lists.push_back(in_list(steps));
+  std::vector<std::shared_ptr<std::vector<double>>> lists;
+  for (const std::vector<instant>& steps : p.steps) {
+    lists.push_back(std::make_shared<std::vector<double>>());
+    std::ranges::transform(steps, std::back_inserter(*lists.back()), in_seconds);
+  }
   const auto had = static_cast<std::uint32_t>(lists.size());
   const std::uint32_t sharers = (workers + had - 1) / had;
   return [lists, had, sharers](rank worker) -> std::unique_ptr<delay_law> {
-    const list_of_seconds& list = lists[worker.value % had];
+    const auto& list = lists[worker.value % had];
     return std::make_unique<listed_delay>(list, list->size() * (worker.value / had) / sharers);
   };
 }

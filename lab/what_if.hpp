@@ -50,8 +50,7 @@ double total_variation(const staleness_histogram& a, const staleness_histogram& 
 /// conditions: the same model, samples and seeds, and as many mini-batches.
 ///
 /// Assumes  how long a step takes does not depend on the policy or on how many workers there are, although
-/// real
-///          workers share cores and memory. Worker r of more than M recorded ones has the steps of worker
+///          real workers share cores and memory. Worker r of more than M recorded ones has the steps of worker
 ///          r mod M, from another place on. When a worker makes more steps than it has recorded, they begin anew.
 /// Differs  updates and messages take no time of their own: it is within that of the steps. Batches are dealt
 ///          in the order in which virtual workers ask.
@@ -61,7 +60,6 @@ class retimed_run {
 public:
   /// `recorded` are the options of the run, without a recording; what makes no sense in virtual time is left
   /// out, such as devices, files, tests and conditions that end it.
-  ///
   /// Errors  std::invalid_argument in one line: no such worker, a factor that is not above 0, a wrong law or
   ///         policy; recording_error as pace_of().
   retimed_run(const training_options& recorded, const recording& order, const what_if& changed);

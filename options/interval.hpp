@@ -19,7 +19,6 @@ struct interval {
 };
 
 /// Reads "500" (steps), "0.5s", "250ms", "10min", "2h" or "epoch".
-///
 /// Errors  std::invalid_argument, in one line that says what an interval looks like.
 interval parse_interval(std::string_view text);
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <vector>
 
 namespace mailgrad {
 
@@ -70,14 +69,9 @@ named_choice::named_choice(std::string_view whole) : text(whole), name(name_of_c
   if (name.size() < text.size()) arguments = words_between(text.substr(name.size() + 1), ',');
 }
 
-namespace {
-
-constexpr std::string_view harmless =
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@%+,-";
-
-} // namespace
-
 std::string shell_word(std::string_view text) {
+  constexpr std::string_view harmless =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=@%+,-";
   if (!text.empty() && text.find_first_not_of(harmless) == text.npos) return std::string(text);
   std::string word = "'";
   for (const char c : text)

@@ -15,7 +15,6 @@
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/lab/sweep/sweep_cells.hpp>
 #include <mailgrad/lab/sweep/sweep_file.hpp>
 #include <mailgrad/lab/sweep/sweep_folder.hpp>
 #include <mailgrad/lab/virtual_run.hpp>

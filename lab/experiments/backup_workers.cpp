@@ -4,11 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
 
 // Sixteen workers, of which the slowest B of each update are not waited for. First they are not interrupted
 // either: they finish a gradient that comes too late and is dropped, and only then begin with the new
@@ -32,38 +27,22 @@ double exact_seconds(unsigned fresh, unsigned late, unsigned needed) {
   return seconds;
 }
 
-struct measured_update {
-  double seconds = 0; ///< of an update
-  double dropped = 0; ///< of all gradients
-};
-
-quadratic_case case_of(std::uint32_t of_workers, unsigned backups, std::string delays, std::uint64_t seed) {
-  quadratic_case c;
-  c.model = "quadratic:dimension=1";
-  c.workers = of_workers;
-  c.delays = std::move(delays);
-  c.policy = fmt::format("backup:{}", backups);
-  c.learning_rate = 1e-6;
-  c.seed = seed;
-  return c;
-}
-
-measured_update measure(unsigned backups, const char* delays, std::uint64_t seed,
-                        const experiment_options& options) {
-  quadratic_case c = case_of(all_workers, backups, delays, seed);
-  c.steps = options.quick ? 16'000 : 64'000;
+double seconds_of_update(std::uint32_t of_workers, unsigned backups, std::string delays, bool interrupts,
+                         std::uint64_t steps, std::uint64_t seed, const experiment_options& options) {
+  quadratic_case c = case_of("quadratic:dimension=1", of_workers, std::move(delays),
+                             fmt::format("backup:{}", backups), 1e-6, steps, seed);
+  c.interrupts = interrupts;
   const training_report r = run_quadratic(c, options).report;
-  return {r.wall_seconds / static_cast<double>(r.updates),
-          static_cast<double>(r.ledger.discarded_in_all()) / static_cast<double>(r.steps)};
+  return r.wall_seconds / static_cast<double>(r.updates);
 }
 
 std::uint64_t seeds_of_times(const experiment_options& options) { return options.quick ? 2 : 4; }
 
 seeds_mean seconds_over_seeds(unsigned backups, const char* delays, const experiment_options& options) {
-  std::vector<double> all;
-  for (std::uint64_t s = 0; s < seeds_of_times(options); ++s)
-    all.push_back(measure(backups, delays, options.seed + s, options).seconds);
-  return mean_over_seeds(all);
+  return mean_over_seeds(options, seeds_of_times(options), [&](std::uint64_t seed) {
+    return seconds_of_update(all_workers, backups, delays, false, options.quick ? 16'000 : 64'000, seed,
+                             options);
+  });
 }
 
 // -- interrupted workers ---------------------------------------------------------------------------------
@@ -75,84 +54,55 @@ struct interrupted_setting {
   std::uint64_t rounds;
 };
 
-/// What an update costs for each of its gradients, for several numbers of workers to wait for. With one seed
-/// each worker draws the same times in each round, so that the numbers compare well.
-struct cost_by_number {
-  std::vector<std::uint32_t> numbers;
-  std::vector<seeds_mean> costs;
-
-  std::uint32_t best() const {
-    const auto least = std::ranges::min_element(costs, {}, &seeds_mean::mean);
-    return numbers[static_cast<std::size_t>(least - costs.begin())];
-  }
-};
-
 double cost_of(const interrupted_setting& s, std::uint32_t number, std::uint64_t seed,
                const experiment_options& options) {
-  quadratic_case c = case_of(s.workers, s.workers - number,
-                             s.shift > 0 ? fmt::format("shifted-exp:shift={},mean=1", s.shift) : "exp", seed);
-  c.steps = s.rounds * s.workers;
-  c.interrupts = true;
-  const training_report r = run_quadratic(c, options).report;
-  return r.wall_seconds / static_cast<double>(r.updates) / number;
+  const std::string delays = s.shift > 0 ? fmt::format("shifted-exp:shift={},mean=1", s.shift) : "exp";
+  return seconds_of_update(s.workers, s.workers - number, delays, true, s.rounds * s.workers, seed, options) /
+         number;
 }
 
-cost_by_number costs_around(const interrupted_setting& s, std::uint32_t best,
-                            const experiment_options& options) {
-  constexpr std::uint64_t seeds = 4;
-  cost_by_number found;
-  for (std::uint32_t number = std::max(best, 2U) - 1; number <= std::min(best + 1, s.workers); ++number) {
-    std::vector<double> all;
-    for (std::uint64_t seed = 0; seed < seeds; ++seed)
-      all.push_back(cost_of({s.workers, s.shift, s.rounds / seeds}, number, options.seed + seed, options));
-    found.numbers.push_back(number);
-    found.costs.push_back(mean_over_seeds(all));
-  }
-  return found;
-}
-
-/// Workers that are interrupted as soon as an update has been made without them.
+/// Workers that are interrupted as soon as an update has been made without them: what an update costs for
+/// each of its gradients, for the best number of workers to wait for and its neighbours. With one seed each
+/// worker draws the same times in each round, so that the numbers compare well.
 void claim_interrupted(const interrupted_setting& s, const experiment_options& options,
                        experiment_result& result, figure_series& measured) {
-  const std::uint32_t best = best_number_to_wait_for(s.workers, s.shift);
-  const cost_by_number found = costs_around(s, best, options);
+  constexpr std::uint64_t seeds = 4;
+  const std::uint32_t best = best_number_to_wait_for(s.workers, s.shift), first = std::max(best, 2U) - 1;
+  std::vector<seeds_mean> costs;
+  for (std::uint32_t n = first; n <= std::min(best + 1, s.workers); ++n)
+    costs.push_back(mean_over_seeds(options, seeds, [&](std::uint64_t seed) {
+      return cost_of({s.workers, s.shift, s.rounds / seeds}, n, seed, options);
+    }));
+  const auto least = std::ranges::min_element(costs, {}, &seeds_mean::mean) - costs.begin();
+  const double found = first + static_cast<double>(least);
   const std::string what = fmt::format("{} workers of {:g} + exponential s, interrupted", s.workers, s.shift);
-  result.claims.push_back({"best number to wait for, " + what,
-                           "",
-                           "least (c + H(M) - H(M - N)) / N",
-                           static_cast<double>(best),
-                           static_cast<double>(found.best()),
-                           {claim::unknown, found.costs.front().spread.seeds}});
-  if (s.workers == all_workers) measured.points.push_back({s.shift, static_cast<double>(found.best())});
-  for (std::size_t i = 0; i < found.numbers.size(); ++i) {
-    const std::uint32_t n = found.numbers[i];
+  result.expect("best number to wait for, " + what, "", "least (c + H(M) - H(M - N)) / N", best,
+                {found, {claim::unknown, seeds}});
+  if (s.workers == all_workers) measured.add(s.shift, found);
+  for (std::uint32_t i = 0; i < costs.size(); ++i) {
+    const std::uint32_t n = first + i;
     const double exact = (s.shift + mean_of_kth_exponential(n, s.workers)) / n;
-    const seeds_mean& m = found.costs[i];
     const double chance =
         chance_of_mean(deviation_of_kth_exponential(n, s.workers) / n, static_cast<double>(s.rounds));
-    const double tolerance = std::max(0.005 * exact, chance);
-    result.claims.push_back({fmt::format("time of a gradient, {} of {}", n, what), "s",
-                             "(c + H(M) - H(M - N)) / N", exact, m.mean, m.spread, tolerance});
+    result.expect(fmt::format("time of a gradient, {} of {}", n, what), "s", "(c + H(M) - H(M - N)) / N",
+                  exact, costs[i], std::max(0.005 * exact, chance));
   }
 }
 
 void run_interrupted(const experiment_options& options, experiment_result& result) {
-  figure f{"number",
-           "How many of sixteen workers to wait for",
+  figure f("number", "How many of sixteen workers to wait for",
            "How many workers an update waits for, if it takes the least time for each of its gradients. "
            "Steps take c seconds and an exponential time of mean 1, and whoever is late is "
            "interrupted. Measured are the known number and its two neighbours.",
-           {"c, the least time of a step [s]"},
-           {"workers to wait for"},
-           {{"known", series_look::line}, {"measured"}}};
+           {"c, the least time of a step [s]"}, {"workers to wait for"},
+           {{"known", series_look::line}, {"measured"}});
   const std::vector<interrupted_setting> settings =
       options.quick ? std::vector<interrupted_setting>{{all_workers, 1, 8'000}, {all_workers, 10, 2'000}}
                     : std::vector<interrupted_setting>{{all_workers, 0, 40'000}, {all_workers, 1, 40'000},
                                                        {all_workers, 2, 20'000}, {all_workers, 5, 60'000},
                                                        {all_workers, 10, 8'000}, {all_workers, 20, 8'000},
                                                        {100, 18, 4'000}};
-  for (double c = 0; c <= 20; c += 0.05)
-    f.series[0].points.push_back({c, static_cast<double>(best_number_to_wait_for(all_workers, c))});
+  for (double c = 0; c <= 20; c += 0.05) f.series[0].add(c, best_number_to_wait_for(all_workers, c));
   for (const interrupted_setting& s : settings) claim_interrupted(s, options, result, f.series[1]);
   result.figures.push_back(std::move(f));
 }
@@ -160,44 +110,34 @@ void run_interrupted(const experiment_options& options, experiment_result& resul
 } // namespace
 
 void run_backup_workers(const experiment_options& options, experiment_result& result) {
-  figure f{
-      "time",
-      "What backup workers gain",
+  figure f(
+      "time", "What backup workers gain",
       "Mean time of an update of 16 workers that does not wait for the B slowest, over the number of "
       "gradients in it. Less is better where noise decides how many updates are needed. The last line is of "
       "exponential times, if late workers were interrupted.",
-      {"backup workers B"},
-      {"time of an update / its gradients [s]"},
+      {"backup workers B"}, {"time of an update / its gradients [s]"},
       {{"exact, exponential", series_look::line},
        {"measured, exponential"},
        {"measured, Pareto, alpha 2"},
-       {"exact, if interrupted", series_look::line}}};
+       {"exact, if interrupted", series_look::line}});
   double least_heavy = 1e9, heavy_without = 0;
   for (const unsigned backups : {0U, 1U, 2U, 4U, 8U, 12U}) {
     const unsigned needed = all_workers - backups;
     const double exact = exact_seconds(needed, backups, needed);
     const seeds_mean m = seconds_over_seeds(backups, "exp", options);
     const seeds_mean heavy = seconds_over_seeds(backups, "pareto:alpha=2", options);
-    f.series[0].points.push_back({static_cast<double>(backups), exact / needed});
-    f.series[1].points.push_back(
-        {static_cast<double>(backups), m.mean / needed, m.spread.deviation / needed});
-    f.series[3].points.push_back(
-        {static_cast<double>(backups), mean_of_kth_exponential(needed, all_workers) / needed});
-    f.series[2].points.push_back(
-        {static_cast<double>(backups), heavy.mean / needed, heavy.spread.deviation / needed});
-    result.claims.push_back({fmt::format("update without the {} slowest of 16, exponential", backups), "s",
-                             "Markov chain", exact, m.mean, m.spread, (options.quick ? 0.04 : 0.02) * exact});
+    f.series[0].add(backups, exact / needed);
+    f.series[1].add(backups, m / needed);
+    f.series[2].add(backups, heavy / needed);
+    f.series[3].add(backups, mean_of_kth_exponential(needed, all_workers) / needed);
+    result.expect(fmt::format("update without the {} slowest of 16, exponential", backups), "s",
+                  "Markov chain", exact, m, (options.quick ? 0.04 : 0.02) * exact);
     if (backups == 0) heavy_without = heavy.mean / needed;
     least_heavy = std::min(least_heavy, heavy.mean / needed);
   }
-  result.claims.push_back({"time of a gradient with the best B, over that with none, heavy tails",
-                           "",
-                           "Chen et al.: it helps",
-                           0.8,
-                           least_heavy / heavy_without,
-                           {claim::unknown, seeds_of_times(options)},
-                           0,
-                           relation::at_most});
+  result.expect(
+      "time of a gradient with the best B, over that with none, heavy tails", "", "Chen et al.: it helps",
+      0.8, {least_heavy / heavy_without, {claim::unknown, seeds_of_times(options)}}, 0, relation::at_most);
   result.figures.push_back(std::move(f));
   run_interrupted(options, result);
 }

@@ -3,15 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <numbers>
 #include <numeric>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 // Gradients travel in lossy wire formats, from workers of constant speed that take turns, so each is M - 1
 // versions old. The experiment repeats what the formats do in double precision, with code of its own.
@@ -34,10 +27,6 @@ struct wire_way {
 constexpr wire_way quarter{"top-k:0.25", 0.25, true}, quarter_alone{"top-k:0.25", 0.25, false};
 constexpr wire_way wire_ways[] = {quarter, quarter_alone, {"1-bit", 0, true}, {"1-bit", 0, false}};
 
-double root_mean_square(std::span<const double> x) {
-  return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0) / static_cast<double>(x.size()));
-}
-
 /// A quadratic whose curvature falls from 1 to 1 / condition, from 1 away from its minimum in each
 /// coordinate.
 struct problem {
@@ -53,16 +42,12 @@ struct problem {
 /// How far the weights are from the minimum after so many updates. What has diverged counts as 1e6.
 double error_of(const problem& p, const wire_way& w, std::uint32_t workers, std::uint64_t updates,
                 const experiment_options& options) {
-  quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},condition={}", size_of_problem, p.condition);
+  quadratic_case c = case_of(fmt::format("quadratic:dimension={},condition={}", size_of_problem, p.condition),
+                             workers, "constant:1", "async", p.rate, updates, 1);
   c.targets = p.targets;
-  c.workers = workers;
-  c.learning_rate = p.rate;
   c.wire = {parse_wire_format(w.format), w.feedback};
-  c.steps = updates;
   const std::vector<float> weights = run_quadratic(c, options).weights;
-  const double error =
-      root_mean_square(std::vector<double>(weights.begin(), weights.begin() + size_of_problem));
+  const double error = std::sqrt(mean_square(std::span(weights).first(size_of_problem)));
   return error < 1e6 ? error : 1e6;
 }
 
@@ -101,37 +86,24 @@ double exact_error(const problem& p, const wire_way& w, std::uint32_t workers, s
     }
     versions.push_back(std::move(next));
   }
-  return root_mean_square(versions.back());
+  return std::sqrt(mean_square(versions.back()));
 }
 
-void claim_compressed_paths(const experiment_options& options, experiment_result& result) {
+/// At the minimum the gradients of workers with unlike data differ from 0, and add up to 0. Each sends its
+/// largest numbers, along the steepest axes, where the sum is 0: what it keeps of the others is what moves
+/// them.
+void claim_compressed_errors(const experiment_options& options, experiment_result& result) {
   for (const std::uint32_t workers : {1U, 5U})
     for (const wire_way& w : wire_ways) {
       const problem p;
       const double exact = exact_error(p, w, workers, 60);
-      result.claims.push_back({fmt::format("error after 60 updates, delay {}, {}", workers - 1, w.name()),
-                               "",
-                               "recursion",
-                               exact,
-                               error_of(p, w, workers, 60, options),
-                               {},
-                               1e-3 * exact});
+      result.expect(fmt::format("error after 60 updates, delay {}, {}", workers - 1, w.name()), "",
+                    "recursion", exact, error_of(p, w, workers, 60, options), 1e-3 * exact);
     }
-}
-
-/// At the minimum the gradients of the workers differ from 0, and add up to 0. Each sends its largest
-/// numbers, along the steepest axes, where the sum is 0: what it keeps of the others is what moves them.
-void claim_feedback(const experiment_options& options, experiment_result& result) {
   const problem unlike{10, 0.05, {-3, -1, 1, 3}};
   const double without = error_of(unlike, quarter_alone, 4, 4000, options);
-  result.claims.push_back({"4 workers of unlike data end at, with feedback",
-                           "",
-                           "a third of that without",
-                           without / 3,
-                           error_of(unlike, quarter, 4, 4000, options),
-                           {},
-                           0,
-                           relation::at_most});
+  result.expect("4 workers of unlike data end at, with feedback", "", "a third of that without", without / 3,
+                error_of(unlike, quarter, 4, 4000, options), 0, relation::at_most);
 }
 
 /// The largest step with which the weights come nearer to the minimum, if all axes are alike.
@@ -146,91 +118,65 @@ double stable_step_over(const wire_way& w, std::uint32_t workers, const experime
 }
 
 void claim_steps(const experiment_options& options, experiment_result& result) {
-  figure f{"step",
-           "Where gradients are stale, compression costs less",
+  figure f("step", "Where gradients are stale, compression costs less",
            "The largest stable step of a quadratic whose axes are alike, with top-k and error feedback, by "
            "workers in turn. The line is 2 sin(pi / (4 M - 2)), which holds without compression.",
            {"workers M", axis_scale::doubling},
            {"largest stable step [1 / curvature]", axis_scale::logarithmic},
-           {{"closed form, all are sent", series_look::line}}};
+           {{"closed form, all are sent", series_look::line}});
   const std::vector<std::uint32_t> counts =
       options.quick ? std::vector<std::uint32_t>{1, 16} : std::vector<std::uint32_t>{1, 2, 4, 8, 16};
   std::vector<double> kept; // of the step, if a quarter is sent
-  for (const std::uint32_t m : counts)
-    f.series[0].points.push_back({static_cast<double>(m), 2 * std::sin(std::numbers::pi / (4.0 * m - 2))});
+  for (const std::uint32_t m : counts) f.series[0].add(m, 2 * std::sin(std::numbers::pi / (4.0 * m - 2)));
   for (const auto& [format, share] : {std::pair{"top-k:1", 1.0}, {"top-k:0.5", 0.5}, {"top-k:0.25", 0.25}}) {
     figure_series s{format, series_look::joined};
     for (std::size_t i = 0; i < counts.size(); ++i) {
       const double exact = f.series[0].points[i].y;
       const double found = stable_step_over({format, share, true}, counts[i], options);
-      s.points.push_back({static_cast<double>(counts[i]), found});
+      s.add(counts[i], found);
       if (share == 0.25) kept.push_back(found / exact);
       if (share < 1 && !(share == 0.5 && counts[i] == 16)) continue;
-      result.claims.push_back({fmt::format("largest stable step, delay {}, {}", counts[i] - 1, format),
-                               "1 / curvature",
-                               "closed form without compression",
-                               exact,
-                               found,
-                               {},
-                               (options.quick ? 0.02 : 0.01) * exact});
+      result.expect(fmt::format("largest stable step, delay {}, {}", counts[i] - 1, format), "1 / curvature",
+                    "closed form without compression", exact, found, (options.quick ? 0.02 : 0.01) * exact);
     }
     f.series.push_back(std::move(s));
   }
-  result.claims.push_back({"share of that step if a quarter is sent, delay 15",
-                           "",
-                           "twice that of delay 0",
-                           2 * kept.front(),
-                           kept.back(),
-                           {},
-                           0,
-                           relation::at_least});
+  result.expect("share of that step if a quarter is sent, delay 15", "", "twice that of delay 0",
+                2 * kept.front(), kept.back(), 0, relation::at_least);
   result.figures.push_back(std::move(f));
-}
-
-/// With noise and workers of exponential times.
-figure noise_by_workers(const experiment_options& options) {
-  const std::uint64_t seeds = options.quick ? 3 : 10;
-  figure f{"noise",
-           "With error feedback, what compression adds to the noise grows with the delay",
-           fmt::format(
-               "Distance from the minimum after 2000 updates of rate 0.05 with noise of deviation 1, root "
-               "mean square over {} seeds, with workers of exponential times and like data: what is fed back "
-               "late adds to the noise, and what is lost does not.",
-               seeds),
-           {"workers", axis_scale::doubling},
-           {"distance from the minimum"},
-           {}};
-  const wire_way noisy[] = {{"float32", 0, true}, quarter, {"1-bit", 0, true}, quarter_alone};
-  for (const wire_way& w : noisy) {
-    figure_series s{w.name(), series_look::joined};
-    for (const std::uint32_t workers : {2U, 4U, 8U, 16U, 32U}) {
-      std::vector<double> all;
-      for (std::uint64_t seed = 0; seed < seeds; ++seed) {
-        quadratic_case c;
-        c.model = fmt::format("quadratic:dimension={},condition=10,noise=1,start=0", size_of_problem);
-        c.workers = workers;
-        c.delays = "exp";
-        c.learning_rate = 0.05;
-        c.wire = {parse_wire_format(w.format), w.feedback};
-        c.steps = 2000;
-        c.seed = options.seed + seed;
-        const std::vector<float> weights = run_quadratic(c, options).weights;
-        all.insert(all.end(), weights.begin(), weights.begin() + size_of_problem);
-      }
-      s.points.push_back({static_cast<double>(workers), root_mean_square(all)});
-    }
-    f.series.push_back(std::move(s));
-  }
-  return f;
 }
 
 } // namespace
 
 void run_compressed_gradients(const experiment_options& options, experiment_result& result) {
-  claim_compressed_paths(options, result);
-  claim_feedback(options, result);
+  claim_compressed_errors(options, result);
   claim_steps(options, result);
-  result.figures.push_back(noise_by_workers(options));
+  const std::uint64_t seeds = options.quick ? 3 : 10;
+  figure f("noise", "With error feedback, what compression adds to the noise grows with the delay",
+           fmt::format(
+               "Distance from the minimum after 2000 updates of rate 0.05 with noise of deviation 1, root "
+               "mean square over {} seeds, with workers of exponential times and like data: what is fed back "
+               "late adds to the noise, and what is lost does not.",
+               seeds),
+           {"workers", axis_scale::doubling}, {"distance from the minimum"});
+  const wire_way noisy[] = {{"float32", 0, true}, quarter, {"1-bit", 0, true}, quarter_alone};
+  for (const wire_way& w : noisy) {
+    figure_series s{w.name(), series_look::joined};
+    for (const std::uint32_t workers : {2U, 4U, 8U, 16U, 32U}) {
+      std::vector<float> all;
+      for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+        quadratic_case c =
+            case_of(fmt::format("quadratic:dimension={},condition=10,noise=1,start=0", size_of_problem),
+                    workers, "exp", "async", 0.05, 2000, options.seed + seed);
+        c.wire = {parse_wire_format(w.format), w.feedback};
+        const std::vector<float> weights = run_quadratic(c, options).weights;
+        all.insert(all.end(), weights.begin(), weights.begin() + size_of_problem);
+      }
+      s.add(workers, std::sqrt(mean_square(all)));
+    }
+    f.series.push_back(std::move(s));
+  }
+  result.figures.push_back(std::move(f));
 }
 
 } // namespace mailgrad::lab

@@ -1,17 +1,9 @@
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
-#include <mailgrad/lab/virtual_run.hpp>
 
 #include <fmt/format.h>
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <random>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 // A small language model on a language that is drawn by chance, with one worker, whose gradients are fresh,
 // and with two that take turns, whose gradients are one version old, as those of an asynchronous pipeline,
@@ -21,7 +13,6 @@ namespace mailgrad::lab {
 
 namespace {
 
-constexpr std::uint64_t language_seed = 7;
 constexpr std::int32_t letters = 15; ///< nine consonants, five vowels and a space
 constexpr std::size_t window = 64;
 
@@ -38,26 +29,20 @@ word drawn_word(std::mt19937& random) {
   return w;
 }
 
-/// A text of 60 words, each of which is followed by one of four others.
-std::vector<std::int32_t> drawn_text(std::mt19937& random, std::size_t tokens, const std::vector<word>& words,
-                                     const std::vector<std::array<std::size_t, 4>>& next) {
-  std::vector<std::int32_t> text;
-  for (std::size_t now = 0; text.size() < tokens; now = next[now][random() % 4])
-    text.insert(text.end(), words[now].begin(), words[now].end());
-  text.resize(tokens);
-  return text;
-}
-
+/// Texts of 60 words, each of which is followed by one of four others.
 std::shared_ptr<const data_split> drawn_language() {
-  std::mt19937 random(language_seed);
+  std::mt19937 random(7);
   std::vector<word> words;
   for (int i = 0; i < 60; ++i) words.push_back(drawn_word(random));
   std::vector<std::array<std::size_t, 4>> next(words.size());
   for (auto& four : next)
     for (std::size_t& one : four) one = random() % words.size();
   const auto part = [&](std::size_t tokens) {
-    return dataset(token_windows{drawn_text(random, tokens, words, next), window, window},
-                   std::vector<std::int32_t>{}, letters);
+    std::vector<std::int32_t> text;
+    for (std::size_t now = 0; text.size() < tokens; now = next[now][random() % 4])
+      text.insert(text.end(), words[now].begin(), words[now].end());
+    text.resize(tokens);
+    return dataset(token_windows{std::move(text), window, window}, std::vector<std::int32_t>{}, letters);
   };
   dataset train = part(100'000), test = part(4'000);
   std::vector<std::string> names;
@@ -72,7 +57,6 @@ struct rule {
 };
 
 constexpr const char* feedback = "delay-feedback";
-
 constexpr std::string_view adamw = "adamw", muon = "muon";
 
 /// Those with a claim come first, so that one that is stopped has some.
@@ -102,64 +86,45 @@ double loss_of(const rule& r, std::uint32_t workers, const char* cure,
 
 std::uint64_t seeds_of_losses(const experiment_options& options) { return options.quick ? 2 : 5; }
 
-/// What a rule ends with, and what a delay of 1 costs it against fresh gradients.
-struct losses_of_rule {
-  seeds_mean fresh, delayed, fed_back;
-  seeds_mean lost, lost_still; ///< without a cure, and with delay-feedback
+/// What a rule ends with, with one seed.
+struct losses {
+  double fresh, delayed, fed_back;
 };
-
-losses_of_rule outcome_of(const rule& r, const std::shared_ptr<const data_split>& data,
-                          const experiment_options& options) {
-  std::vector<double> fresh, delayed, fed_back, lost, lost_still;
-  for (std::uint64_t s = 0; s < seeds_of_losses(options); ++s) {
-    const std::uint64_t seed = options.seed + s;
-    fresh.push_back(loss_of(r, 1, "none", data, seed, options));
-    delayed.push_back(loss_of(r, 2, "none", data, seed, options));
-    fed_back.push_back(loss_of(r, 2, feedback, data, seed, options));
-    lost.push_back(delayed.back() - fresh.back());
-    lost_still.push_back(fed_back.back() - fresh.back());
-  }
-  return {mean_over_seeds(fresh), mean_over_seeds(delayed), mean_over_seeds(fed_back), mean_over_seeds(lost),
-          mean_over_seeds(lost_still)};
-}
-
-void claim_of_adamw(const losses_of_rule& o, const experiment_options& options, experiment_result& result) {
-  result.claims.push_back({"loss that a delay of 1 costs adamw", "", "the paper, of larger models", 0.2,
-                           o.lost.mean, o.lost.spread, options.quick ? 0.1 : 0, relation::at_least});
-  result.claims.push_back({fmt::format("loss that it costs adamw with {}", feedback), "",
-                           "what it costs without", o.lost.mean, o.lost_still.mean, o.lost_still.spread, 0,
-                           relation::at_most});
-}
 
 } // namespace
 
 void run_delayed_optimizers(const experiment_options& options, experiment_result& result) {
   if (options.stop && options.stop()) throw experiment_stopped();
   const auto data = drawn_language();
-  figure f{
-      "loss",
-      "A delay of one version costs AdamW more than Muon",
+  figure f(
+      "loss", "A delay of one version costs AdamW more than Muon",
       fmt::format("Loss on test samples of a drawn language after {} steps of a transformer of two layers, "
                   "mean and standard deviation of {} seeds, by the age of its gradients.",
                   options.quick ? 200 : 400, seeds_of_losses(options)),
-      {"gradients", axis_scale::linear, {"fresh", "one version old", "with delay-feedback"}},
-      {"test loss"},
-      {}};
+      {"gradients", axis_scale::linear, {"fresh", "one version old", "with delay-feedback"}}, {"test loss"});
   double adamw_lost = 0;
   for (const rule& r : rules) {
-    const losses_of_rule o = outcome_of(r, data, options);
-    f.series.push_back({fmt::format("{}, rate {}", r.name, r.rate),
-                        series_look::joined,
-                        {{1, o.fresh.mean, o.fresh.spread.deviation},
-                         {2, o.delayed.mean, o.delayed.spread.deviation},
-                         {3, o.fed_back.mean, o.fed_back.spread.deviation}}});
+    const auto runs = over_seeds(options, seeds_of_losses(options), [&](std::uint64_t seed) {
+      return losses{loss_of(r, 1, "none", data, seed, options), loss_of(r, 2, "none", data, seed, options),
+                    loss_of(r, 2, feedback, data, seed, options)};
+    });
+    figure_series s{fmt::format("{}, rate {}", r.name, r.rate), series_look::joined};
+    s.add(1, mean_of(runs, std::mem_fn(&losses::fresh)));
+    s.add(2, mean_of(runs, std::mem_fn(&losses::delayed)));
+    s.add(3, mean_of(runs, std::mem_fn(&losses::fed_back)));
+    f.series.push_back(std::move(s));
+    const seeds_mean lost = mean_of(runs, [](const losses& l) { return l.delayed - l.fresh; });
     if (r.name == adamw) {
-      adamw_lost = o.lost.mean;
-      claim_of_adamw(o, options, result);
+      adamw_lost = lost.mean;
+      result.expect("loss that a delay of 1 costs adamw", "", "the paper, of larger models", 0.2, lost,
+                    options.quick ? 0.1 : 0, relation::at_least);
+      result.expect(fmt::format("loss that it costs adamw with {}", feedback), "", "what it costs without",
+                    adamw_lost, mean_of(runs, [](const losses& l) { return l.fed_back - l.fresh; }), 0,
+                    relation::at_most);
     }
     if (r.name == muon)
-      result.claims.push_back({"loss that it costs muon", "", "half of what it costs adamw", adamw_lost / 2,
-                               o.lost.mean, o.lost.spread, 0, relation::at_most});
+      result.expect("loss that it costs muon", "", "half of what it costs adamw", adamw_lost / 2, lost, 0,
+                    relation::at_most);
   }
   result.figures.push_back(std::move(f));
 }

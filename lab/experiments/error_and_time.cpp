@@ -5,14 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 // One run gives both curves: by updates the barrier wins, by time it loses, until the noise floor. Eight
 // workers without memory, curvature 1, step 0.1, noise of deviation 1, and each coordinate begins at 10.
@@ -77,22 +70,15 @@ curve run_once(const char* policy, std::size_t updates, std::uint64_t seed,
   along_order known;
   std::uint64_t reads = 0;
   std::optional<rank> before;
-  quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},noise=1,start={}", n, start);
-  c.workers = racing_workers;
-  c.delays = "exp";
-  c.policy = policy;
-  c.learning_rate = a;
-  c.steps = barrier ? racing_workers * (updates + 1) : 3 * racing_workers + updates;
-  c.seed = seed;
+  quadratic_case c =
+      case_of(fmt::format("quadratic:dimension={},noise=1,start={}", n, start), racing_workers, "exp", policy,
+              a, barrier ? racing_workers * (updates + 1) : 3 * racing_workers + updates, seed);
   c.on_read = [&](rank who, instant when, std::span<const float> x) {
     const bool is_new = barrier ? reads % racing_workers == 0 : reads == 0 || reads >= racing_workers;
     ++reads;
     if (!is_new) return;
-    double sum = 0;
-    for (const float of_one : x.first(n)) sum += static_cast<double>(of_one) * of_one;
     made.time.push_back(in_seconds(when));
-    made.square.push_back(sum / static_cast<double>(n));
+    made.square.push_back(mean_square(x.first(n)));
     if (barrier) return;
     if (made.square.size() > 1) {
       known.update(who);
@@ -106,24 +92,17 @@ curve run_once(const char* policy, std::size_t updates, std::uint64_t seed,
 
 struct regime {
   const char* policy;
-  std::size_t updates;
   double seconds; ///< of an update, in the mean
-  bool has_order; ///< whether it makes a difference which worker makes an update
   std::vector<double> exact;
   std::vector<std::size_t> compared;
+
+  std::size_t updates() const { return exact.size() - 1; }
+  /// Whether it makes a difference which worker makes an update.
+  bool has_order() const { return std::string_view(policy) == "async"; }
 };
 
-std::vector<curve> curves_of(const regime& r, const experiment_options& options) {
-  std::vector<curve> all;
-  for (std::uint64_t s = 0; s < (options.quick ? 100U : 600U); ++s)
-    all.push_back(run_once(r.policy, r.updates, options.seed + s, options));
-  return all;
-}
-
 seeds_mean at(const std::vector<curve>& all, std::vector<double> curve::*what, std::size_t update) {
-  std::vector<double> values;
-  for (const curve& c : all) values.push_back((c.*what)[update]);
-  return mean_over_seeds(values);
+  return mean_of(all, [&](const curve& c) { return (c.*what)[update]; });
 }
 
 std::size_t first_below(const std::vector<double>& square, double target) {
@@ -145,72 +124,53 @@ void claim_time(const regime& r, const std::vector<curve>& all, const std::strin
                 experiment_result& result) {
   const std::size_t exact = first_below(r.exact, to.known);
   std::size_t reached = 0;
-  while (reached < r.updates && at(all, &curve::square, reached).mean > to.found) ++reached;
+  while (reached < r.updates() && at(all, &curve::square, reached).mean > to.found) ++reached;
   const double off = to.off + at(all, &curve::square, exact).by_chance();
   const std::size_t soonest = first_below(r.exact, to.known + off),
                     latest = first_below(r.exact, to.known - off);
   const std::size_t updates = std::min(std::max(exact - soonest, latest - exact), exact / 2);
   const seeds_mean m = at(all, &curve::time, reached);
-  result.claims.push_back({what, "s", fmt::format("{} updates of {:.4g} s", exact, r.seconds),
-                           static_cast<double>(exact) * r.seconds, m.mean, m.spread,
-                           m.by_chance() + static_cast<double>(updates) * r.seconds});
+  result.expect(what, "s", fmt::format("{} updates of {:.4g} s", exact, r.seconds),
+                static_cast<double>(exact) * r.seconds, m,
+                m.by_chance() + static_cast<double>(updates) * r.seconds);
 }
 
-/// The mean square of runs over what the orders of their workers make it. Coordinates differ by noise alone,
-/// so the mean square of n of them has at most the relative deviation that it has around 0: the root of 2/n.
-void claim_own_orders(const std::vector<curve>& all, std::size_t update, const experiment_options& options,
-                      experiment_result& result) {
-  const double found = at(all, &curve::square, update).mean, known = at(all, &curve::along, update).mean;
-  const double values = static_cast<double>(coordinates(options) * all.size());
-  result.claims.push_back(
-      {fmt::format("the same after {} updates, over that of the orders of these runs", update),
-       "",
-       "recursion along the order of each run",
-       1,
-       found / known,
-       {claim::unknown, all.size()},
-       chance_of_mean(std::sqrt(2.0), values)});
-}
-
-/// Without memory, each worker is as likely to be the next as any other.
-void claim_order(const regime& r, const std::vector<curve>& all, experiment_result& result) {
-  double repeated = 0;
-  for (const curve& c : all) repeated += static_cast<double>(c.repeated);
-  const double updates = static_cast<double>(all.size() * (r.updates - 1)), p = 1.0 / racing_workers;
-  result.claims.push_back({"updates of async by the worker of the one before",
-                           "",
-                           "1/M",
-                           p,
-                           repeated / updates,
-                           {claim::unknown, all.size()},
-                           chance_of_mean(std::sqrt(p * (1 - p)), updates)});
-}
-
+/// Where workers have an order, runs are also compared with what their own orders make of them. Coordinates
+/// differ by noise alone, so the mean square of n of them has at most the relative deviation that it has
+/// around 0: the root of 2/n. Without memory, each worker is as likely to be the next as any other.
 void claim_errors(const regime& r, const std::vector<curve>& all, const experiment_options& options,
                   experiment_result& result) {
+  const seeds_spread of_runs{claim::unknown, all.size()};
+  const double values = static_cast<double>(coordinates(options) * all.size());
   for (const std::size_t u : r.compared) {
     const seeds_mean m = at(all, &curve::square, u);
-    result.claims.push_back({fmt::format("mean square of {} after {} updates", r.policy, u), "",
-                             "recursion of second moments", r.exact[u], m.mean, m.spread,
-                             m.by_chance() + 1e-4 * r.exact[u]});
-    if (r.has_order) claim_own_orders(all, u, options, result);
+    result.expect(fmt::format("mean square of {} after {} updates", r.policy, u), "",
+                  "recursion of second moments", r.exact[u], m, m.by_chance() + 1e-4 * r.exact[u]);
+    if (r.has_order())
+      result.expect(fmt::format("the same after {} updates, over that of the orders of these runs", u), "",
+                    "recursion along the order of each run", 1,
+                    {m.mean / at(all, &curve::along, u).mean, of_runs},
+                    chance_of_mean(std::sqrt(2.0), values));
   }
-  if (r.has_order) claim_order(r, all, result);
+  if (!r.has_order()) return;
+  double repeated = 0;
+  for (const curve& c : all) repeated += static_cast<double>(c.repeated);
+  const double updates = static_cast<double>(all.size() * (r.updates() - 1)), p = 1.0 / racing_workers;
+  result.expect("updates of async by the worker of the one before", "", "1/M", p,
+                {repeated / updates, of_runs}, chance_of_mean(std::sqrt(p * (1 - p)), updates));
 }
 
 void draw(const regime& r, const std::vector<curve>& all, figure& by_updates, figure& by_time) {
   figure_series known{fmt::format("exact, {}", r.policy), series_look::line};
   figure_series measured{fmt::format("measured, {}", r.policy)}, timed{r.policy};
   constexpr std::size_t shown = 120; // updates; async changes no more afterwards
-  const std::size_t stride = std::max<std::size_t>(1, r.updates / 40);
-  for (std::size_t u = 0; u <= std::min(shown, r.updates); ++u) {
-    known.points.push_back({static_cast<double>(u), r.exact[u]});
-    if (u % 3 == 0) measured.points.push_back({static_cast<double>(u), at(all, &curve::square, u).mean});
+  const std::size_t stride = std::max<std::size_t>(1, r.updates() / 40);
+  for (std::size_t u = 0; u <= std::min(shown, r.updates()); ++u) {
+    known.add(u, r.exact[u]);
+    if (u % 3 == 0) measured.add(u, at(all, &curve::square, u).mean);
   }
-  for (std::size_t u = 0; u <= r.updates; u += stride) {
-    const double square = at(all, &curve::square, u).mean;
-    timed.points.push_back({at(all, &curve::time, u).mean, square});
-  }
+  for (std::size_t u = 0; u <= r.updates(); u += stride)
+    timed.add(at(all, &curve::time, u).mean, at(all, &curve::square, u).mean);
   by_updates.series.push_back(std::move(known));
   by_updates.series.push_back(std::move(measured));
   by_time.series.push_back(std::move(timed));
@@ -219,41 +179,30 @@ void draw(const regime& r, const std::vector<curve>& all, figure& by_updates, fi
 } // namespace
 
 void run_error_and_time(const experiment_options& options, experiment_result& result) {
-  const std::array regimes{regime{"async",
-                                  800,
-                                  1.0 / racing_workers,
-                                  true,
-                                  mean_square_path(racing_workers, a, start, a * a, 800),
-                                  {8, 16, 40, 80, 800}},
-                           regime{"sync",
-                                  80,
-                                  mean_of_kth_exponential(racing_workers, racing_workers),
-                                  false,
-                                  exact_sync(80),
-                                  {1, 10, 20, 50, 80}}};
+  const regime regimes[] = {
+      {"async",
+       1.0 / racing_workers,
+       mean_square_path(racing_workers, a, start, a * a, 800),
+       {8, 16, 40, 80, 800}},
+      {"sync", mean_of_kth_exponential(racing_workers, racing_workers), exact_sync(80), {1, 10, 20, 50, 80}}};
   const std::string what = "Mean square of the weights of a quadratic, eight workers that take exponential "
                            "times, step 0.1. ";
-  figure by_updates{"updates",
-                    "Error against updates",
-                    what + "By updates the barrier is ahead.",
-                    {"updates of the weights"},
-                    {"mean square", axis_scale::logarithmic},
-                    {}};
-  figure by_time{"time",
-                 "Error against time, of the same runs",
-                 what + "By time async is ahead, until its noise floor.",
-                 {"virtual time [s]"},
-                 {"mean square", axis_scale::logarithmic},
-                 {}};
+  figure by_updates("updates", "Error against updates", what + "By updates the barrier is ahead.",
+                    {"updates of the weights"}, {"mean square", axis_scale::logarithmic});
+  figure by_time("time", "Error against time, of the same runs",
+                 what + "By time async is ahead, until its noise floor.", {"virtual time [s]"},
+                 {"mean square", axis_scale::logarithmic});
   seeds_mean floor; // of async
   for (const regime& r : regimes) {
-    const std::vector<curve> all = curves_of(r, options);
+    const std::vector<curve> all = over_seeds(options, options.quick ? 100 : 600, [&](std::uint64_t seed) {
+      return run_once(r.policy, r.updates(), seed, options);
+    });
     claim_errors(r, all, options, result);
     for (const double square : {10.0, 1.0, 0.1})
       claim_time(r, all, fmt::format("time of {} to a mean square of {:g}", r.policy, square),
                  {square, square}, result);
-    if (r.has_order) // async comes first
-      floor = at(all, &curve::square, r.updates);
+    if (r.has_order()) // async comes first
+      floor = at(all, &curve::square, r.updates());
     else
       claim_time(r, all, "time from which the barrier is ahead for good",
                  {regimes[0].exact.back(), floor.mean, floor.by_chance()}, result);

@@ -2,11 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <cstddef>
-#include <utility>
-#include <vector>
-
 // The quadratic of the Ringmaster paper's code, of 1729 coordinates, with workers of very unlike speeds:
 // worker i takes 1 + sqrt(i - 1) + |N(0, i)| seconds. All methods have the rates of that code, but for the
 // delay-adaptive one in the quick run, whose rate goes with 1 / workers.
@@ -49,16 +44,11 @@ loss_path run_method(const timed_method& m, const char* noise_form, std::uint32_
   loss_path made;
   double due = 0;
   std::vector<float> newest;
-  quadratic_case c;
-  c.model =
-      fmt::format("quadratic:dimension={},form=chain,noise=0.01,noise-form={}", length_of_chain, noise_form);
-  c.workers = workers;
-  c.delays = "half-normal:base=1+sqrt(i-1),sigma=sqrt(i)";
-  c.policy = m.policy;
+  constexpr std::uint64_t steps = 100'000'000; // it is stopped by time
+  quadratic_case c = case_of(
+      fmt::format("quadratic:dimension={},form=chain,noise=0.01,noise-form={}", length_of_chain, noise_form),
+      workers, "half-normal:base=1+sqrt(i-1),sigma=sqrt(i)", m.policy, m.rate, steps, seed);
   c.cure = m.cure;
-  c.learning_rate = m.rate;
-  c.steps = 100'000'000; // it is stopped by time
-  c.seed = seed;
   c.interrupts = interrupts;
   c.ends_early = [&] { return made.compared.size() == moments.size(); };
   c.on_read = [&](rank, instant when, std::span<const float> x) {
@@ -88,7 +78,8 @@ constexpr double compared_early = 100; // seconds
 /// runs differ was measured over eight seeds of this experiment, from 1 on, and is rounded up.
 void claim_known(const std::vector<timed_method>& methods, std::uint32_t workers,
                  const experiment_options& options, experiment_result& result) {
-  constexpr double seeds = 8, of_others = 2;
+  constexpr std::uint64_t seeds = 8;
+  constexpr double of_others = 2;
   struct known {
     std::size_t method;
     const char* noise;
@@ -101,25 +92,22 @@ void claim_known(const std::vector<timed_method>& methods, std::uint32_t workers
                          {0, "common", 0.1075, 0.06},
                          {1, "common", 0.2755, 0.04}}) {
     const timed_method& m = methods[k.method];
-    std::vector<double> found;
-    for (std::uint64_t s = 0; s < static_cast<std::uint64_t>(seeds); ++s)
-      found.push_back(
-          run_method(m, k.noise, workers, {compared_early}, options.seed + s, options, m.policy != "async")
-              .compared.front());
-    const seeds_mean mean = mean_over_seeds(found);
+    const bool interrupts = m.policy != "async";
+    const seeds_mean found = mean_over_seeds(options, seeds, [&](std::uint64_t seed) {
+      return run_method(m, k.noise, workers, {compared_early}, seed, options, interrupts).compared.front();
+    });
     const double share =
         chance_of_mean(k.deviation, seeds * of_others / (seeds + of_others)); // both are means
-    result.claims.push_back({fmt::format("f - f* at 100 s, {}{}, {} noise", m.name,
-                                         m.policy == "async" ? "" : ", interrupted", k.noise),
-                             "", "another simulation, of two seeds", k.at_100, mean.mean, mean.spread,
-                             share * k.at_100});
+    result.expect(
+        fmt::format("f - f* at 100 s, {}{}, {} noise", m.name, interrupts ? ", interrupted" : "", k.noise),
+        "", "another simulation, of two seeds", k.at_100, found, share * k.at_100);
   }
 }
 
 void claim_order(std::string name, std::string from, double ratio, std::uint64_t seeds,
                  experiment_result& result) {
-  result.claims.push_back(
-      {std::move(name), "", std::move(from), 1, ratio, {claim::unknown, seeds}, 0, relation::at_most});
+  result.expect(std::move(name), "", std::move(from), 1, {ratio, {claim::unknown, seeds}}, 0,
+                relation::at_most);
 }
 
 /// The code of the paper adds one normal number to all coordinates. The order of the methods is the same.
@@ -142,27 +130,20 @@ void run_fresh_gradients(const experiment_options& options, experiment_result& r
   constexpr std::uint64_t seeds = 2;
   const std::vector<double> moments =
       options.quick ? std::vector<double>{compared_early} : std::vector<double>{compared_early, 500};
-  figure f{
-      "loss",
-      "Loss against time with workers of unlike speed",
+  figure f(
+      "loss", "Loss against time with workers of unlike speed",
       fmt::format("{} workers, of which worker i takes 1 + sqrt(i - 1) + |N(0, i)| seconds, and a quadratic "
                   "of 1729 coordinates with noise of deviation 0.01 in each.",
                   workers),
-      {"virtual time [s]"},
-      {"f - f*", axis_scale::logarithmic},
-      {}};
+      {"virtual time [s]"}, {"f - f*", axis_scale::logarithmic});
   std::vector<double> early, late;
   for (const timed_method& m : methods_for(workers)) {
-    std::vector<double> first, last;
-    loss_path made;
-    for (std::uint64_t s = 0; s < seeds; ++s) {
-      made = run_method(m, "each", workers, moments, options.seed + s, options);
-      first.push_back(made.compared.front());
-      last.push_back(made.compared.back());
-    }
-    early.push_back(mean_over_seeds(first).mean);
-    late.push_back(mean_over_seeds(last).mean);
-    f.series.push_back({m.name, series_look::points, std::move(made.shown)});
+    std::vector<loss_path> runs = over_seeds(options, seeds, [&](std::uint64_t seed) {
+      return run_method(m, "each", workers, moments, seed, options);
+    });
+    early.push_back(mean_of(runs, [](const loss_path& p) { return p.compared.front(); }).mean);
+    late.push_back(mean_of(runs, [](const loss_path& p) { return p.compared.back(); }).mean);
+    f.series.push_back({m.name, series_look::points, std::move(runs.back().shown)});
   }
   if (!options.quick) claim_known(methods_for(workers), workers, options, result);
   const char* from = "order in the paper";

@@ -2,11 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-#include <cstddef>
-#include <utility>
-#include <vector>
-
 // The gap is how far the weights that a worker is sent have moved since it was sent some before, as a root
 // mean square. M equal workers take turns, so M updates lie between. The gradients are noise alone (curvature
 // 0), so that the gap of three methods is known exactly.
@@ -35,9 +30,7 @@ double exact_dana(double m) {
 }
 
 struct gap_method {
-  const char* name;
-  const char* optimizer;
-  const char* cure;
+  const char *name, *optimizer, *cure;
   double (*exact)(double workers); ///< null: none is known
 };
 
@@ -54,14 +47,11 @@ double measured_gap(const gap_method& way, std::uint32_t workers, std::uint64_t 
   std::vector<std::vector<float>> sent(workers);
   double sum = 0;
   std::uint64_t reads = 0, counted = 0;
-  quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},curvature=0,noise=1,start=0", gap_coordinates);
-  c.workers = workers;
+  quadratic_case c =
+      case_of(fmt::format("quadratic:dimension={},curvature=0,noise=1,start=0", gap_coordinates), workers,
+              "constant:1", "async", gap_rate, burn_in + updates, seed);
   c.optimizer = way.optimizer;
   c.cure = workers == 1 ? "none" : way.cure;
-  c.learning_rate = gap_rate;
-  c.steps = burn_in + updates;
-  c.seed = seed;
   c.on_read = [&](rank worker, instant, std::span<const float> x) {
     std::vector<float>& before = sent[worker.value];
     if (++reads > burn_in) {
@@ -84,20 +74,14 @@ constexpr gap_method pair_methods[] = {
     {"dana-slim:0.9", "sgd", "dana-slim:0.9", nullptr},
     {"momentum 0.9, gap-aware", "momentum:momentum=0.9", "gap-aware", nullptr},
     {"sgd, dc-asgd:2", "sgd", "dc-asgd:2", nullptr}};
-constexpr double pair_rate = 0.005;
-constexpr std::uint32_t pair_workers = 8;
 
 std::vector<sampled_figures> pairs_of(const gap_method& way, const experiment_options& options) {
-  quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},curvature=1,noise=1,start=0", gap_coordinates);
-  c.workers = pair_workers;
-  c.delays = "exp";
+  quadratic_case c =
+      case_of(fmt::format("quadratic:dimension={},curvature=1,noise=1,start=0", gap_coordinates), 8, "exp",
+              "async", 0.005, options.quick ? 6'000 : 24'000, options.seed);
   c.optimizer = way.optimizer;
   c.cure = way.cure;
-  c.learning_rate = pair_rate;
-  c.steps = options.quick ? 6'000 : 24'000;
   c.sample_gap = 10;
-  c.seed = options.seed;
   return run_quadratic(c, options).report.sampled;
 }
 
@@ -106,41 +90,30 @@ std::vector<sampled_figures> pairs_of(const gap_method& way, const experiment_op
 double first_order(double gap) { return gap * gap * (1 - 1.0 / gap_coordinates) / 2; }
 
 void draw_pairs(const experiment_options& options, experiment_result& result) {
-  figure lags{"pairs-lag",
-              "How far weights move within a lag: single gradients",
+  figure lags("pairs-lag", "How far weights move within a lag: single gradients",
               "A point is a sampled gradient of one of 8 workers with exponential times, on a quadratic with "
               "noise. The learning rate is 0.005 for all.",
-              {"lag [updates]"},
-              {"gap [weights, root mean square]", axis_scale::logarithmic},
-              {}};
-  figure cosines{
-      "pairs-cosine",
-      "What the gap does to a gradient",
+              {"lag [updates]"}, {"gap [weights, root mean square]", axis_scale::logarithmic});
+  figure cosines(
+      "pairs-cosine", "What the gap does to a gradient",
       "The same gradients: 1 - the cosine between each and a fresh one of the same batch. Whatever "
       "the lag and the method, the gap alone decides. The line is exact to first order.",
-      {"gap [weights, root mean square]", axis_scale::logarithmic},
-      {"1 - cosine", axis_scale::logarithmic},
-      {}};
+      {"gap [weights, root mean square]", axis_scale::logarithmic}, {"1 - cosine", axis_scale::logarithmic});
   double least = claim::unknown, most = claim::unknown;
   for (const gap_method& way : pair_methods) {
     figure_series by_lag{way.name}, by_gap{way.name};
     double measured = 0, expected = 0;
     for (const sampled_figures& x : pairs_of(way, options)) {
       if (!x.cosine || x.gap <= 0 || *x.cosine >= 1) continue;
-      by_lag.points.push_back({static_cast<double>(x.lag), x.gap});
-      by_gap.points.push_back({x.gap, 1 - *x.cosine});
+      by_lag.add(x.lag, x.gap);
+      by_gap.add(x.gap, 1 - *x.cosine);
       measured += 1 - *x.cosine;
       expected += first_order(x.gap);
       least = std::fmin(least, x.gap);
       most = std::fmax(most, x.gap);
     }
-    result.claims.push_back({fmt::format("1 - cosine over what the gap lets expect, {}", way.name),
-                             "",
-                             "first order of the cosine",
-                             1,
-                             measured / expected,
-                             {},
-                             options.quick ? 0.08 : 0.05});
+    result.expect(fmt::format("1 - cosine over what the gap lets expect, {}", way.name), "",
+                  "first order of the cosine", 1, measured / expected, options.quick ? 0.08 : 0.05);
     lags.series.push_back(std::move(by_lag));
     cosines.series.push_back(std::move(by_gap));
   }
@@ -150,64 +123,41 @@ void draw_pairs(const experiment_options& options, experiment_result& result) {
   result.figures.push_back(std::move(cosines));
 }
 
-/// One series, since each line goes through the points of its method.
-figure_series exact_lines(std::uint32_t most) {
-  figure_series lines{"exact", series_look::line};
-  for (const gap_method& way : gap_methods) {
-    if (!way.exact) continue;
-    for (std::uint32_t m = 2; m <= most; ++m) lines.points.push_back({static_cast<double>(m), way.exact(m)});
-    lines.points.push_back({0, claim::unknown});
-  }
-  return lines;
-}
-
 } // namespace
 
 void run_gap_and_lag(const experiment_options& options, experiment_result& result) {
   constexpr std::uint32_t most = 16;
   const std::uint64_t seeds = options.quick ? 2 : 4;
-  figure f{
-      "gap",
-      "How far weights move within one lag",
+  figure f(
+      "gap", "How far weights move within one lag",
       "Distance between weights that a worker is sent one after the other, as a root mean square over "
       "coordinates. Workers take turns, gradients are normal noise, and the learning rate is 0.01 for all. "
       "Lines are exact.",
       {"updates in between = workers", axis_scale::doubling},
-      {"gap [weights, root mean square]", axis_scale::logarithmic},
-      {}};
-  std::vector<double> last; // of most workers, by method
+      {"gap [weights, root mean square]", axis_scale::logarithmic});
+  figure_series lines{"exact", series_look::line}; // one, since each goes through the points of its method
+  std::vector<double> last;                        // of most workers, by method
   for (const gap_method& way : gap_methods) {
     figure_series found{way.name};
     for (const std::uint32_t workers : {2U, 4U, 8U, most}) {
-      std::vector<double> all;
-      for (std::uint64_t s = 0; s < seeds; ++s)
-        all.push_back(measured_gap(way, workers, options.seed + s, options));
-      const seeds_mean m = mean_over_seeds(all);
-      found.points.push_back({static_cast<double>(workers), m.mean, m.spread.deviation});
+      const seeds_mean m = mean_over_seeds(
+          options, seeds, [&](std::uint64_t seed) { return measured_gap(way, workers, seed, options); });
+      found.add(workers, m);
       if (way.exact)
-        result.claims.push_back({fmt::format("gap of {} workers, {}", workers, way.name), "", "closed form",
-                                 way.exact(workers), m.mean, m.spread, 0.02 * way.exact(workers)});
+        result.expect(fmt::format("gap of {} workers, {}", workers, way.name), "", "closed form",
+                      way.exact(workers), m, 0.02 * way.exact(workers));
       if (workers == most) last.push_back(m.mean);
     }
     f.series.push_back(std::move(found));
+    for (std::uint32_t m = 2; way.exact && m <= most; ++m) lines.add(m, way.exact(m));
+    if (way.exact) lines.add(0, claim::unknown);
   }
-  f.series.push_back(exact_lines(most));
-  result.claims.push_back({fmt::format("gap of {} workers, dana-zero over momentum", most),
-                           "",
-                           "Hakimi et al.: it is smaller",
-                           0.5,
-                           last[2] / last[1],
-                           {claim::unknown, seeds},
-                           0,
-                           relation::at_most});
-  result.claims.push_back({fmt::format("gap of {} workers, gap-aware over momentum", most),
-                           "",
-                           "Barkai et al.: it is smaller",
-                           1,
-                           last[3] / last[1],
-                           {claim::unknown, seeds},
-                           0,
-                           relation::at_most});
+  f.series.push_back(std::move(lines));
+  const seeds_spread of_ratio{claim::unknown, seeds};
+  result.expect(fmt::format("gap of {} workers, dana-zero over momentum", most), "",
+                "Hakimi et al.: it is smaller", 0.5, {last[2] / last[1], of_ratio}, 0, relation::at_most);
+  result.expect(fmt::format("gap of {} workers, gap-aware over momentum", most), "",
+                "Barkai et al.: it is smaller", 1, {last[3] / last[1], of_ratio}, 0, relation::at_most);
   result.figures.push_back(std::move(f));
   draw_pairs(options, result);
 }

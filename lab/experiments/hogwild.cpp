@@ -4,15 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <iterator>
-#include <memory>
 #include <random>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 // The one experiment with real threads, since its question is about them: what workers lose that write to one
 // block of weights without locks. Samples have ten of 20,000 features, so that two writers rarely meet.
@@ -81,8 +74,7 @@ struct outcome {
 };
 
 struct way_to_write {
-  const char* name;
-  const char* policy;
+  const char *name, *policy;
   std::uint32_t workers;
 };
 
@@ -117,35 +109,16 @@ runs_of_way run_way(const way_to_write& by, std::size_t place, const hogwild_set
                     const experiment_options& options) {
   runs_of_way made{{by.name, series_look::joined}, {by.name}};
   for (const std::uint64_t epochs : on.epochs) {
-    std::vector<double> accuracies, speeds;
-    for (std::uint64_t seed = 0; seed < (options.quick ? 2U : 5U); ++seed) {
-      const outcome one = train_once(on, by, epochs, options.seed + seed, options);
-      accuracies.push_back(one.accuracy);
-      speeds.push_back(one.speed);
-      made.lost += one.lost;
-    }
-    made.last_accuracy = mean_over_seeds(accuracies);
-    made.last_speed = mean_over_seeds(speeds);
-    made.accuracy.points.push_back(
-        {static_cast<double>(epochs), made.last_accuracy.mean, made.last_accuracy.spread.deviation});
+    const auto runs = over_seeds(options, options.quick ? 2 : 5, [&](std::uint64_t seed) {
+      return train_once(on, by, epochs, seed, options);
+    });
+    for (const outcome& one : runs) made.lost += one.lost;
+    made.last_accuracy = mean_of(runs, std::mem_fn(&outcome::accuracy));
+    made.last_speed = mean_of(runs, std::mem_fn(&outcome::speed));
+    made.accuracy.add(epochs, made.last_accuracy);
   }
-  made.speed.points.push_back(
-      {static_cast<double>(place + 1), made.last_speed.mean, made.last_speed.spread.deviation});
+  made.speed.add(place + 1, made.last_speed);
   return made;
-}
-
-/// Of data that were given, since speed is a matter of the machine and of what else it does. Two workers are
-/// slower than one only if their writes hinder each other.
-void claim_speed(const runs_of_way& one, const runs_of_way& two, experiment_result& result) {
-  result.claims.push_back({"speed of two workers, over that of one", "", "that of one worker", 1,
-                           two.last_speed.mean / one.last_speed.mean,
-                           two.last_speed.spread / one.last_speed.mean, 0.25, relation::at_least});
-}
-
-figure_axis axis_of_ways() {
-  figure_axis x{""};
-  for (const way_to_write& w : ways_to_write) x.marks.emplace_back(w.name);
-  return x;
 }
 
 } // namespace
@@ -153,38 +126,31 @@ figure_axis axis_of_ways() {
 void run_hogwild(const experiment_options& options, experiment_result& result) {
   if (options.stop && options.stop()) throw experiment_stopped();
   const hogwild_setting on = options.data ? given_samples(options) : drawn_samples(options);
-  figure f{"accuracy",
-           "What workers lose that write without locks",
+  figure f("accuracy", "What workers lose that write without locks",
            fmt::format("Accuracy on the test set of one dense layer, with {}. Two threads of this machine "
                        "write to one block of weights.",
                        on.samples),
-           {"epochs", axis_scale::doubling},
-           {"test accuracy"},
-           {}};
-  figure speed{"speed",
-               "How fast workers train that write without locks",
+           {"epochs", axis_scale::doubling}, {"test accuracy"});
+  figure speed("speed", "How fast workers train that write without locks",
                fmt::format("Samples a second of one dense layer, with {}, on this machine.", on.samples),
-               axis_of_ways(),
-               {"samples a second"},
-               {}};
+               {""}, {"samples a second"});
   std::vector<runs_of_way> all;
   for (std::size_t i = 0; i < std::size(ways_to_write); ++i) {
     all.push_back(run_way(ways_to_write[i], i, on, options));
     f.series.push_back(all.back().accuracy);
     speed.series.push_back(all.back().speed);
+    speed.x.marks.emplace_back(ways_to_write[i].name);
   }
   const runs_of_way &one = all[0], &two = all[1];
-  result.claims.push_back({fmt::format("accuracy of two workers after {} epochs", on.epochs.back()), "",
-                           "that of one worker", one.last_accuracy.mean, two.last_accuracy.mean,
-                           two.last_accuracy.spread, 0.01});
-  result.claims.push_back({"gradients that were computed and not written",
-                           "",
-                           "by counting",
-                           0,
-                           one.lost + two.lost,
-                           {claim::unknown, one.last_accuracy.spread.seeds},
-                           0});
-  if (options.data) claim_speed(one, two, result);
+  result.expect(fmt::format("accuracy of two workers after {} epochs", on.epochs.back()), "",
+                "that of one worker", one.last_accuracy.mean, two.last_accuracy, 0.01);
+  result.expect("gradients that were computed and not written", "", "by counting", 0,
+                {one.lost + two.lost, {claim::unknown, one.last_accuracy.spread.seeds}});
+  // Of data that were given, since speed is a matter of the machine and of what else it does. Two workers are
+  // slower than one only if their writes hinder each other.
+  if (options.data)
+    result.expect("speed of two workers, over that of one", "", "that of one worker", 1,
+                  two.last_speed / one.last_speed.mean, 0.25, relation::at_least);
   result.figures.push_back(std::move(f));
   result.figures.push_back(std::move(speed));
 }

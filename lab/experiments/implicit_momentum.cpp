@@ -4,12 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <span>
-#include <stdexcept>
-#include <utility>
-#include <vector>
 
 // The mean over many runs of a quadratic of one coordinate, curvature 1, from 1 on, without noise. Only the
 // times of the workers differ from run to run.
@@ -37,13 +31,8 @@ struct ordered_path {
 };
 
 ordered_path run_once(std::uint32_t workers, std::uint64_t seed, const experiment_options& options) {
-  quadratic_case c;
-  c.model = "quadratic:dimension=1";
-  c.workers = workers;
-  c.delays = "exp";
-  c.learning_rate = full_step;
-  c.steps = 3 * workers + last; // at the very end some workers have no batch
-  c.seed = seed;
+  quadratic_case c = case_of("quadratic:dimension=1", workers, "exp", "async", full_step, 3 * workers + last,
+                             seed); // at the very end some workers have no batch
   ordered_path made;
   std::uint64_t reads = 0;
   c.on_read = [&](rank who, instant, std::span<const float> x) {
@@ -101,12 +90,6 @@ fitted_momentum fit(const std::vector<double>& x) {
   return {(uy * vv - vy * uv) / det, (vy * uu - uy * uv) / det};
 }
 
-std::vector<double> column(const std::vector<std::vector<double>>& all, std::size_t t) {
-  std::vector<double> values;
-  for (const auto& one : all) values.push_back(one[t]);
-  return values;
-}
-
 /// The mean path of all groups but one.
 std::vector<double> mean_without(const std::vector<std::vector<double>>& all, std::size_t left_out) {
   std::vector<double> mean(last + 1);
@@ -127,52 +110,34 @@ seeds_mean fitted(const std::vector<std::vector<double>>& all, double fitted_mom
   return {fit(mean_without(all, all.size())).*figure, {deviation, all.size()}};
 }
 
-void claim_fit(const runs_of_workers& all, experiment_result& result) {
+/// Beside the fit, what makes the mean what it is: each run follows a recursion along its own order of
+/// workers, and each worker is as likely to be the next as any other.
+void claim_fit_and_order(const runs_of_workers& all, experiment_result& result) {
   const std::uint32_t workers = all.workers;
   const seeds_mean momentum = fitted(all.means, &fitted_momentum::momentum);
   const seeds_mean step = fitted(all.means, &fitted_momentum::step);
-  result.claims.push_back({fmt::format("implicit momentum of {} workers", workers), "", "1 - 1/M",
-                           1 - 1.0 / workers, momentum.mean, momentum.spread, momentum.by_chance()});
-  result.claims.push_back({fmt::format("effective step of {} workers", workers), "", "step / M",
-                           full_step / workers, step.mean, step.spread, step.by_chance()});
-}
-
-std::uint64_t runs_of(const runs_of_workers& all) { return all.updates / (last - 1); }
-
-/// What makes the mean what it is: each run follows a recursion along its own order of workers, and each
-/// worker is as likely to be the next as any other.
-void claim_order(const runs_of_workers& all, experiment_result& result) {
-  const double n = static_cast<double>(all.updates), p = 1.0 / all.workers;
-  result.claims.push_back(
-      {fmt::format("largest difference of any of {} runs of {} workers", runs_of(all), all.workers),
-       "",
-       "recursion along the order of the run",
-       0,
-       all.farthest,
-       {claim::unknown, runs_of(all)},
-       1e-5});
-  result.claims.push_back({fmt::format("updates by the worker of the one before, of {} workers", all.workers),
-                           "",
-                           "1/M",
-                           p,
-                           static_cast<double>(all.repeated) / n,
-                           {claim::unknown, runs_of(all)},
-                           4 * std::sqrt(p * (1 - p) / n)});
+  result.expect(fmt::format("implicit momentum of {} workers", workers), "", "1 - 1/M", 1 - 1.0 / workers,
+                momentum, momentum.by_chance());
+  result.expect(fmt::format("effective step of {} workers", workers), "", "step / M", full_step / workers,
+                step, step.by_chance());
+  const double n = static_cast<double>(all.updates), p = 1.0 / workers;
+  const seeds_spread of_runs{claim::unknown, all.updates / (last - 1)};
+  result.expect(fmt::format("largest difference of any of {} runs of {} workers", of_runs.seeds, workers), "",
+                "recursion along the order of the run", 0, {all.farthest, of_runs}, 1e-5);
+  result.expect(fmt::format("updates by the worker of the one before, of {} workers", workers), "", "1/M", p,
+                {static_cast<double>(all.repeated) / n, of_runs}, 4 * std::sqrt(p * (1 - p) / n));
 }
 
 } // namespace
 
 void run_implicit_momentum(const experiment_options& options, experiment_result& result) {
   constexpr std::uint64_t groups = 40;
-  figure f{
-      "mean",
-      "The mean path of asynchronous descent is one with momentum",
+  figure f(
+      "mean", "The mean path of asynchronous descent is one with momentum",
       "Mean weight over many runs of a quadratic of one coordinate, curvature 1 and step 0.5, whose workers "
       "take exponential times. The lines are descent with momentum 1 - 1/M and step 0.5 / M. Bars are "
       "standard errors.",
-      {"updates"},
-      {"mean weight"},
-      {}};
+      {"updates"}, {"mean weight"});
   for (const std::uint32_t workers : {2U, 4U, 8U}) {
     const std::vector<double> exact = mean_path(workers, full_step, last);
     const std::uint64_t runs = options.quick ? 16 : workers == 4 ? 1000 : 250;
@@ -180,15 +145,14 @@ void run_implicit_momentum(const experiment_options& options, experiment_result&
     figure_series known{fmt::format("exact, {} workers", workers), series_look::line};
     figure_series found{fmt::format("measured, {} workers", workers)};
     for (std::size_t t = 0; t <= last; ++t) {
-      const seeds_mean m = mean_over_seeds(column(all.means, t));
-      known.points.push_back({static_cast<double>(t), exact[t]});
-      found.points.push_back({static_cast<double>(t), m.mean, m.spread.error_of_mean()});
+      const seeds_mean m = mean_of(all.means, [&](const std::vector<double>& path) { return path[t]; });
+      known.add(t, exact[t]);
+      found.add(t, m.mean, m.spread.error_of_mean());
       if (workers == 4 && t >= 1 && t <= 8)
-        result.claims.push_back({fmt::format("mean weight of {} workers after {} updates", workers, t), "",
-                                 "recursion of the mean", exact[t], m.mean, m.spread, m.by_chance() + 1e-6});
+        result.expect(fmt::format("mean weight of {} workers after {} updates", workers, t), "",
+                      "recursion of the mean", exact[t], m, m.by_chance() + 1e-6);
     }
-    claim_fit(all, result);
-    claim_order(all, result);
+    claim_fit_and_order(all, result);
     f.series.push_back(std::move(known));
     f.series.push_back(std::move(found));
   }

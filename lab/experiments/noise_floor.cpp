@@ -3,10 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
-#include <utility>
-#include <vector>
-
 // A quadratic with curvature 1, a step of a = 0.1 and gradients with normal noise of deviation 1. After a
 // while the mean square of the weights stays where it is; over a^2 it is the floor of the figure.
 
@@ -19,17 +15,11 @@ constexpr std::size_t noisy_coordinates = 100;
 
 double measured_floor(std::uint32_t workers, const std::string& delays, std::uint64_t seed,
                       const experiment_options& options) {
-  const std::uint64_t updates = options.quick ? 6'000 : 30'000;
-  const std::uint64_t burn_in = 1'000;
+  const std::uint64_t updates = options.quick ? 6'000 : 30'000, burn_in = 1'000;
   double sum = 0;
   std::uint64_t reads = 0;
-  quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},noise=1,start=0", noisy_coordinates);
-  c.workers = workers;
-  c.delays = delays;
-  c.learning_rate = step_size;
-  c.steps = updates + burn_in;
-  c.seed = seed;
+  quadratic_case c = case_of(fmt::format("quadratic:dimension={},noise=1,start=0", noisy_coordinates),
+                             workers, delays, "async", step_size, updates + burn_in, seed);
   c.on_read = [&](rank, instant, std::span<const float> x) {
     if (++reads <= burn_in) return;
     for (std::size_t j = 0; j < noisy_coordinates; ++j) sum += static_cast<double>(x[j]) * x[j];
@@ -39,8 +29,7 @@ double measured_floor(std::uint32_t workers, const std::string& delays, std::uin
 }
 
 struct law_of_floor {
-  const char* name;
-  const char* delays;
+  const char *name, *delays;
   std::uint32_t most; ///< workers; with 16 that take turns the step is so long that the floor is far away
   double (*exact)(std::uint32_t workers);
 };
@@ -54,27 +43,23 @@ void run_noise_floor(const experiment_options& options, experiment_result& resul
       {"equal times", "constant:1", 8,
        [](std::uint32_t workers) { return floor_of_fixed_delay(workers - 1, step_size); }}};
   const std::uint64_t seeds = options.quick ? 2 : 5;
-  figure f{"floor",
-           "How far noise keeps descent from its minimum",
+  figure f("floor", "How far noise keeps descent from its minimum",
            "Mean square of the weights of a quadratic with curvature 1 over that of a step's noise, with "
            "gradients whose noise is normal. Points are the mean over seeds with their standard deviation.",
-           {"workers", axis_scale::doubling},
-           {"mean square / (step x deviation)^2"},
-           {}};
+           {"workers", axis_scale::doubling}, {"mean square / (step x deviation)^2"});
   for (const law_of_floor& l : laws) {
     figure_series known{fmt::format("closed form, {}", l.name), series_look::line};
     figure_series found{fmt::format("measured, {}", l.name)};
     for (const std::uint32_t workers : {1U, 2U, 4U, 8U, 16U}) {
       if (workers > l.most) continue;
-      std::vector<double> all;
-      for (std::uint64_t s = 0; s < seeds; ++s)
-        all.push_back(measured_floor(workers, l.delays, options.seed + s, options));
-      const seeds_mean m = mean_over_seeds(all);
+      const seeds_mean m = mean_over_seeds(options, seeds, [&](std::uint64_t seed) {
+        return measured_floor(workers, l.delays, seed, options);
+      });
       const double exact = l.exact(workers);
-      known.points.push_back({static_cast<double>(workers), exact});
-      found.points.push_back({static_cast<double>(workers), m.mean, m.spread.deviation});
-      result.claims.push_back({fmt::format("floor of {} workers, {}", workers, l.name), "", "closed form",
-                               exact, m.mean, m.spread, (options.quick ? 0.03 : 0.01) * exact});
+      known.add(workers, exact);
+      found.add(workers, m);
+      result.expect(fmt::format("floor of {} workers, {}", workers, l.name), "", "closed form", exact, m,
+                    (options.quick ? 0.03 : 0.01) * exact);
     }
     f.series.push_back(std::move(known));
     f.series.push_back(std::move(found));

@@ -3,16 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <iterator>
 #include <numbers>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 // Workers take local steps on a quadratic and send what they have moved. A weight of curvature h moves by b x
 // from x, b = 1 - (1 - rate h)^steps, so the outer optimiser descends a quadratic of curvature b, with stale
@@ -50,29 +42,18 @@ double curvature(std::size_t k) {
   return std::pow(condition, -static_cast<double>(k) / static_cast<double>(outer_dimension - 1));
 }
 
-/// Of the weights alone; more numbers may lie behind them.
-double root_mean_square(std::span<const float> x) {
-  double sum = 0;
-  for (const float w : x.first(outer_dimension)) sum += static_cast<double>(w) * w;
-  return std::sqrt(sum / outer_dimension);
-}
-
 /// How far the weights are from the minimum after so many updates. No number counts as 1e6, as what has
 /// diverged does.
 double error_of(const outer_way& w, std::uint32_t workers, std::uint64_t updates, const char* delays,
                 std::uint64_t seed, const experiment_options& options) {
-  quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},condition={}", outer_dimension, condition);
-  c.workers = workers;
-  c.delays = delays;
+  quadratic_case c = case_of(fmt::format("quadratic:dimension={},condition={}", outer_dimension, condition),
+                             workers, delays, "async", inner_rate(), updates * local_steps, seed);
   c.cure = w.cure;
-  c.learning_rate = inner_rate();
   c.local_steps = local_steps;
   c.outer = w.outer;
   c.outer_rate = w.rate;
-  c.steps = updates * local_steps;
-  c.seed = seed;
-  const double error = root_mean_square(run_quadratic(c, options).weights);
+  const std::vector<float> weights = run_quadratic(c, options).weights; // more numbers may lie behind them
+  const double error = std::sqrt(mean_square(std::span(weights).first(outer_dimension)));
   return error < 1e6 ? error : 1e6;
 }
 
@@ -128,66 +109,46 @@ seeds_mean median_error(const outer_way& w, std::uint32_t workers, const experim
   return {all[all.size() / 2], mean_over_seeds(all).spread};
 }
 
-void claim_outer_paths(const experiment_options& options, experiment_result& result) {
+void claim_outer_errors(const experiment_options& options, experiment_result& result) {
   for (const std::uint32_t workers : {1U, 5U, 9U})
     for (const std::size_t which : {plain, look_ahead, adam, gated}) {
       const outer_way& w = outer_ways[which];
       const double exact = exact_error(w, workers, 45); // whole rounds of all workers
       const double found = error_of(w, workers, 45, "constant:1", options.seed, options);
-      result.claims.push_back({fmt::format("error after 45 updates, delay {}, {}", workers - 1, w.name),
-                               "",
-                               "recursion",
-                               exact,
-                               found,
-                               {},
-                               1e-3 * exact});
+      result.expect(fmt::format("error after 45 updates, delay {}, {}", workers - 1, w.name), "", "recursion",
+                    exact, found, 1e-3 * exact);
     }
-}
-
-void claim_gains(const experiment_options& options, experiment_result& result) {
   const auto median = [&](std::size_t which, std::uint32_t workers) {
     return median_error(outer_ways[which], workers, options);
   };
-  const auto compare = [&](const std::string& name, const seeds_mean& with, const char* words, double bound,
-                           relation how) {
-    result.claims.push_back({name, "", words, bound, with.mean, with.spread, 0, how});
-  };
   const double without = median(plain, 5).mean;
-  compare("error of 5 workers, mla", median(look_ahead, 5), "a hundredth of that without", without / 100,
-          relation::at_most);
+  result.expect("error of 5 workers, mla", "", "a hundredth of that without", without / 100,
+                median(look_ahead, 5), 0, relation::at_most);
   const double by_adam = median(adam, 9).mean;
-  compare("error of 9 workers, adam with cgad", median(gated, 9), "a tenth of that without", by_adam / 10,
-          relation::at_most);
-  compare("error of 5 workers with like data, heloco", median(heading, 5), "ten times that without",
-          10 * without, relation::at_least);
-}
-
-figure against_workers(const experiment_options& options) {
-  figure f{
-      "error",
-      "Looking ahead along the outer momentum delays the overshooting",
-      fmt::format("Distance from the minimum of a quadratic after 400 outer updates, median of {} seeds, "
-                  "with workers of exponential times. Each sends what four local steps have moved, a "
-                  "twentieth of the way along the steepest axis. What has diverged is drawn at 1e6.",
-                  options.quick ? 5 : 15),
-      {"workers", axis_scale::doubling},
-      {"distance from the minimum", axis_scale::logarithmic},
-      {}};
-  for (const outer_way& w : outer_ways) {
-    figure_series s{w.name, series_look::joined};
-    for (const std::uint32_t workers : {2U, 4U, 8U, 16U})
-      s.points.push_back({static_cast<double>(workers), median_error(w, workers, options).mean});
-    f.series.push_back(std::move(s));
-  }
-  return f;
+  result.expect("error of 9 workers, adam with cgad", "", "a tenth of that without", by_adam / 10,
+                median(gated, 9), 0, relation::at_most);
+  result.expect("error of 5 workers with like data, heloco", "", "ten times that without", 10 * without,
+                median(heading, 5), 0, relation::at_least);
 }
 
 } // namespace
 
 void run_outer_cures(const experiment_options& options, experiment_result& result) {
-  claim_outer_paths(options, result);
-  claim_gains(options, result);
-  result.figures.push_back(against_workers(options));
+  claim_outer_errors(options, result);
+  figure f(
+      "error", "Looking ahead along the outer momentum delays the overshooting",
+      fmt::format("Distance from the minimum of a quadratic after 400 outer updates, median of {} seeds, "
+                  "with workers of exponential times. Each sends what four local steps have moved, a "
+                  "twentieth of the way along the steepest axis. What has diverged is drawn at 1e6.",
+                  options.quick ? 5 : 15),
+      {"workers", axis_scale::doubling}, {"distance from the minimum", axis_scale::logarithmic});
+  for (const outer_way& w : outer_ways) {
+    figure_series s{w.name, series_look::joined};
+    for (const std::uint32_t workers : {2U, 4U, 8U, 16U})
+      s.add(workers, median_error(w, workers, options).mean);
+    f.series.push_back(std::move(s));
+  }
+  result.figures.push_back(std::move(f));
 }
 
 } // namespace mailgrad::lab

@@ -2,10 +2,7 @@
 
 #include <mailgrad/lab/theory.hpp>
 
-#include <cmath>
-#include <memory>
 #include <numeric>
-#include <utility>
 
 namespace mailgrad::lab {
 

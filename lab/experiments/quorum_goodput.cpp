@@ -5,10 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 // Learners of which each is down for a share of the time, at moments of its own. A merge takes all who are
 // up, but no fewer than a quorum of K. Goodput is the work that merges take, as a share of what n learners
@@ -20,14 +16,11 @@ namespace mailgrad::lab {
 namespace {
 
 struct quorum_setting {
-  std::uint32_t learners;
-  std::uint32_t quorum;
+  std::uint32_t learners, quorum;
   double up; ///< the share of its time
 };
 
 constexpr quorum_setting quorum_settings[] = {{8, 4, 0.9}, {8, 8, 0.9}, {16, 8, 0.95}, {4, 3, 0.8}};
-
-constexpr double grace = 0.002;
 
 /// Seconds, in which each learner has one outage. A step that an outage interrupts goes on afterwards, which
 /// is a smaller part of a longer period.
@@ -44,15 +37,12 @@ double goodput_of(const quorum_setting& s, const std::string& policy, std::uint6
   const double period = period_of(options);
   std::uint64_t merged = 0;
   bool over = false;
-  quadratic_case c;
-  c.model = "quadratic:dimension=1,start=0";
-  c.workers = s.learners;
   const outage_delay::terms outages = outages_of(s, options);
-  c.delays = fmt::format("outages:every={},lasts={},time={}", outages.every, outages.lasts, outages.time);
-  c.policy = policy;
-  c.learning_rate = 1e-3;
-  c.steps = std::uint64_t{2} * s.learners * static_cast<std::uint64_t>(period); // there is no time for more
-  c.seed = seed;
+  const std::uint64_t steps = std::uint64_t{2} * s.learners * static_cast<std::uint64_t>(period);
+  quadratic_case c =
+      case_of("quadratic:dimension=1,start=0", s.learners,
+              fmt::format("outages:every={},lasts={},time={}", outages.every, outages.lasts, outages.time),
+              policy, 1e-3, steps, seed); // there is no time for more steps
   c.on_read = [&](rank, instant when, std::span<const float>) {
     over = in_seconds(when) > period;
     if (when > instant{0} && !over) ++merged;
@@ -89,34 +79,12 @@ struct measured_goodput {
   double as_laid = 0; ///< the mean of the shares with the outages as they were laid
 };
 
-measured_goodput over_seeds(const quorum_setting& s, const std::string& policy, std::uint64_t seeds,
-                            const experiment_options& options) {
-  std::vector<double> all, as_laid;
-  for (std::uint64_t seed = options.seed; seed < options.seed + seeds; ++seed) {
-    all.push_back(goodput_of(s, policy, seed, options));
-    as_laid.push_back(goodput_as_laid(s, seed, options));
-  }
-  return {mean_over_seeds(all), mean_over_seeds(as_laid).mean};
-}
-
-std::string quorum_of(const quorum_setting& s) { return fmt::format("quorum:{},grace={}", s.quorum, grace); }
-
-/// Goodput of each quorum among eight learners.
-figure by_quorum(const experiment_options& options) {
-  figure f{"quorum",
-           "A quorum that is no larger than it must be loses nobody's work",
-           "Share of the work of eight learners that merges take, if each is down for a tenth of the time. "
-           "With a quorum of all eight, whoever is down stops all others.",
-           {"quorum K"},
-           {"goodput"},
-           {{"binomial sum", series_look::line}, {"measured"}}};
-  for (std::uint32_t k = 1; k <= 8; ++k) {
-    const quorum_setting s{8, k, 0.9};
-    const seeds_mean m = over_seeds(s, quorum_of(s), options.quick ? 20 : 100, options).found;
-    f.series[0].points.push_back({static_cast<double>(k), goodput_of_quorum(s.learners, s.quorum, s.up)});
-    f.series[1].points.push_back({static_cast<double>(k), m.mean, m.spread.deviation});
-  }
-  return f;
+measured_goodput measure(const quorum_setting& s, std::uint64_t seeds, const experiment_options& options) {
+  const std::string policy = fmt::format("quorum:{},grace=0.002", s.quorum);
+  const auto as_laid = [&](std::uint64_t seed) { return goodput_as_laid(s, seed, options); };
+  return {mean_over_seeds(options, seeds,
+                          [&](std::uint64_t seed) { return goodput_of(s, policy, seed, options); }),
+          mean_over_seeds(options, seeds, as_laid).mean};
 }
 
 } // namespace
@@ -125,17 +93,24 @@ figure by_quorum(const experiment_options& options) {
 /// the one that is known, and also with the mean of what is right for these layouts, to half a percent.
 void run_quorum_goodput(const experiment_options& options, experiment_result& result) {
   for (const quorum_setting& s : quorum_settings) {
-    const measured_goodput m = over_seeds(s, quorum_of(s), options.quick ? 60 : 200, options);
+    const measured_goodput m = measure(s, options.quick ? 60 : 200, options);
     const double exact = goodput_of_quorum(s.learners, s.quorum, s.up);
     const double closely = (options.quick ? 0.015 : 0.005) * exact;
-    const std::string name =
-        fmt::format("quorum of {} among {}, each up {:g} of the time", s.quorum, s.learners, s.up);
-    result.claims.push_back(
-        {name, "", "binomial sum", exact, m.found.mean, m.found.spread, m.found.by_chance() + closely});
-    result.claims.push_back({"the same, beside what is right for these outages", "",
-                             "the moments of the outages", m.as_laid, m.found.mean, m.found.spread, closely});
+    result.expect(fmt::format("quorum of {} among {}, each up {:g} of the time", s.quorum, s.learners, s.up),
+                  "", "binomial sum", exact, m.found, m.found.by_chance() + closely);
+    result.expect("the same, beside what is right for these outages", "", "the moments of the outages",
+                  m.as_laid, m.found, closely);
   }
-  result.figures.push_back(by_quorum(options));
+  figure f("quorum", "A quorum that is no larger than it must be loses nobody's work",
+           "Share of the work of eight learners that merges take, if each is down for a tenth of the time. "
+           "With a quorum of all eight, whoever is down stops all others.",
+           {"quorum K"}, {"goodput"}, {{"binomial sum", series_look::line}, {"measured"}});
+  for (std::uint32_t k = 1; k <= 8; ++k) {
+    const quorum_setting s{8, k, 0.9};
+    f.series[0].add(k, goodput_of_quorum(s.learners, s.quorum, s.up));
+    f.series[1].add(k, measure(s, options.quick ? 20 : 100, options).found);
+  }
+  result.figures.push_back(std::move(f));
 }
 
 } // namespace mailgrad::lab

@@ -1,13 +1,8 @@
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
-#include <mailgrad/lab/virtual_run.hpp>
 
 #include <mailgrad/data/open.hpp>
 
 #include <fmt/format.h>
-
-#include <memory>
-#include <utility>
-#include <vector>
 
 // One dense layer on Fashion-MNIST with thirty workers, in batches of four, as SA-ASGD trains CIFAR-10 in its
 // Figure 3. At a rate that one worker bears, thirty do not; a step divided by its staleness is safe again.
@@ -45,14 +40,6 @@ double test_loss_of(const way_out& w, const std::shared_ptr<const data_split>& d
   return r.test_loss.value_or(claim::unknown);
 }
 
-seeds_mean over_seeds(const way_out& w, const std::shared_ptr<const data_split>& data, double rate,
-                      const experiment_options& options) {
-  std::vector<double> all;
-  for (std::uint64_t s = 0; s < (options.quick ? 2U : 3U); ++s)
-    all.push_back(test_loss_of(w, data, rate, options.seed + s, options));
-  return mean_over_seeds(all);
-}
-
 } // namespace
 
 void run_rescue(const experiment_options& options, experiment_result& result) {
@@ -61,28 +48,27 @@ void run_rescue(const experiment_options& options, experiment_result& result) {
   constexpr double compared_at = 0.1;
   const std::vector<double> rates =
       options.quick ? std::vector<double>{compared_at} : std::vector<double>{0.01, 0.03, compared_at, 0.3};
-  figure f{"loss",
-           "A step divided by its staleness bears the rate of one worker",
+  figure f("loss", "A step divided by its staleness bears the rate of one worker",
            fmt::format("Loss on the test set of Fashion-MNIST after {} batches of four samples, one dense "
                        "layer, and workers whose times vary by a tenth.",
                        options.quick ? 6'000 : 15'000),
-           {"learning rate", axis_scale::logarithmic},
-           {"test loss", axis_scale::logarithmic},
-           {}};
+           {"learning rate", axis_scale::logarithmic}, {"test loss", axis_scale::logarithmic});
   std::vector<seeds_mean> found;
   for (const way_out& w : ways_out) {
     figure_series s{w.name};
     for (const double rate : rates) {
-      const seeds_mean m = over_seeds(w, data, rate, options);
-      s.points.push_back({rate, m.mean, m.spread.deviation});
+      const seeds_mean m = mean_over_seeds(options, options.quick ? 2 : 3, [&](std::uint64_t seed) {
+        return test_loss_of(w, data, rate, seed, options);
+      });
+      s.add(rate, m);
       if (rate == compared_at) found.push_back(m);
     }
     f.series.push_back(std::move(s));
   }
-  result.claims.push_back({"test loss at rate 0.1, 30 workers, inverse", "", "that of one worker",
-                           found[0].mean, found[2].mean, found[2].spread, 0.1, relation::at_most});
-  result.claims.push_back({"test loss at rate 0.1, 30 workers, no cure", "", "5 times that of one worker",
-                           5 * found[0].mean, found[1].mean, found[1].spread, 0, relation::at_least});
+  result.expect("test loss at rate 0.1, 30 workers, inverse", "", "that of one worker", found[0].mean,
+                found[2], 0.1, relation::at_most);
+  result.expect("test loss at rate 0.1, 30 workers, no cure", "", "5 times that of one worker",
+                5 * found[0].mean, found[1], 0, relation::at_least);
   result.figures.push_back(std::move(f));
 }
 

@@ -3,28 +3,32 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 // Eight equal workers, one of which becomes ten times as slow after 100 seconds. A barrier gives the lower
 // noise floor while all are fast, and waits for one afterwards. A run may switch.
 
 namespace mailgrad::lab {
 
+namespace {
+
 /// A trace of delays in a file that goes with this object, for a law of `trace:FILE`.
-///
 /// Errors  std::runtime_error if there is no room for it.
 class temporary_trace {
 public:
-  explicit temporary_trace(std::string_view lines);
-  ~temporary_trace();
+  explicit temporary_trace(std::string_view lines)
+      : file_((std::filesystem::temp_directory_path() / "mailgrad-trace-XXXXXX").string()) {
+    const int made = mkstemp(file_.data());
+    if (made < 0) throw std::runtime_error("lab: no temporary file can be made for a trace of delays");
+    close(made);
+    std::ofstream out(file_);
+    if (out << lines << std::flush) return;
+    unlink(file_.c_str());
+    throw std::runtime_error("lab: there is no room for a trace of delays in " + file_);
+  }
+  ~temporary_trace() { unlink(file_.c_str()); }
   temporary_trace(const temporary_trace&) = delete;
   temporary_trace& operator=(const temporary_trace&) = delete;
 
@@ -34,30 +38,12 @@ private:
   std::string file_;
 };
 
-temporary_trace::temporary_trace(std::string_view lines)
-    : file_((std::filesystem::temp_directory_path() / "mailgrad-trace-XXXXXX").string()) {
-  const int made = mkstemp(file_.data());
-  if (made < 0) throw std::runtime_error("lab: no temporary file can be made for a trace of delays");
-  close(made);
-  std::ofstream out(file_);
-  if (!(out << lines << std::flush)) {
-    unlink(file_.c_str());
-    throw std::runtime_error("lab: there is no room for a trace of delays in " + file_);
-  }
-}
-
-temporary_trace::~temporary_trace() { unlink(file_.c_str()); }
-
-namespace {
-
 constexpr std::uint32_t equal_workers = 8;
-constexpr std::uint64_t steps = 1600;
 constexpr std::size_t equal_coordinates = 100;
 constexpr double rate = 0.1;
 
 struct timed_policy {
-  const char* name;
-  const char* policy;
+  const char *name, *policy;
   double seconds; ///< of all steps, counted by hand
 };
 
@@ -78,14 +64,8 @@ slowed_path run_way(const timed_policy& w, const std::string& trace, std::uint64
   slowed_path made;
   double due = 0;
   std::uint64_t counted = 0;
-  quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},noise=1,start=10", equal_coordinates);
-  c.workers = equal_workers;
-  c.delays = "trace:" + trace;
-  c.policy = w.policy;
-  c.learning_rate = rate;
-  c.steps = steps;
-  c.seed = seed;
+  quadratic_case c = case_of(fmt::format("quadratic:dimension={},noise=1,start=10", equal_coordinates),
+                             equal_workers, "trace:" + trace, w.policy, rate, 1600, seed);
   c.on_read = [&](rank, instant when, std::span<const float> x) {
     const double seconds = in_seconds(when);
     double square = 0;
@@ -105,37 +85,27 @@ slowed_path run_way(const timed_policy& w, const std::string& trace, std::uint64
 void run_slowdown(const experiment_options& options, experiment_result& result) {
   const temporary_trace trace("t,worker,duration\n0,0,1\n0,1,1\n0,2,1\n0,3,1\n0,4,1\n0,5,1\n0,6,1\n0,7,1\n"
                               "99.5,0,10\n");
-  figure f{
-      "error",
-      "A worker becomes ten times as slow after 100 s",
+  figure f(
+      "error", "A worker becomes ten times as slow after 100 s",
       "Mean square of the weights of a quadratic with noisy gradients, over 1600 steps of eight workers. "
       "The run that switches has the low noise of the barrier first, and the pace of async afterwards.",
-      {"virtual time [s]"},
-      {"mean square", axis_scale::logarithmic},
-      {}};
+      {"virtual time [s]"}, {"mean square", axis_scale::logarithmic});
   std::vector<seeds_mean> floors;
   for (const timed_policy& w : timed_policies) {
-    std::vector<double> seconds, before;
-    slowed_path shown;
-    for (std::uint64_t s = 0; s < (options.quick ? 3U : 10U); ++s) {
-      shown = run_way(w, trace.file(), options.seed + s, options);
-      seconds.push_back(shown.seconds);
-      before.push_back(shown.before);
-    }
-    const seeds_mean m = mean_over_seeds(seconds);
-    result.claims.push_back({fmt::format("time of 1600 steps, {}", w.name), "s", "counted by hand", w.seconds,
-                             m.mean, m.spread, 20}); // the slow one ends last
-    floors.push_back(mean_over_seeds(before));
-    f.series.push_back({w.name, series_look::points, std::move(shown.squares)});
+    std::vector<slowed_path> runs = over_seeds(options, options.quick ? 3 : 10, [&](std::uint64_t seed) {
+      return run_way(w, trace.file(), seed, options);
+    });
+    result.expect(fmt::format("time of 1600 steps, {}", w.name), "s", "counted by hand", w.seconds,
+                  mean_of(runs, std::mem_fn(&slowed_path::seconds)), 20); // the slow one ends last
+    floors.push_back(mean_of(runs, std::mem_fn(&slowed_path::before)));
+    f.series.push_back({w.name, series_look::points, std::move(runs.back().squares)});
   }
   // (1 - rate)^2 x + rate^2 / 8 stays where it is at this x
   const double floor = rate * rate / equal_workers / (1 - (1 - rate) * (1 - rate));
-  result.claims.push_back({"mean square before the slowdown, sync", "", "closed form", floor, floors[2].mean,
-                           floors[2].spread, 0.1 * floor});
+  result.expect("mean square before the slowdown, sync", "", "closed form", floor, floors[2], 0.1 * floor);
   // the floor of eight workers that take turns, as noise-floor has it
   const double of_async = 11.511 * rate * rate;
-  result.claims.push_back(
-      {"the same, async", "", "closed form", of_async, floors[1].mean, floors[1].spread, 0.1 * of_async});
+  result.expect("the same, async", "", "closed form", of_async, floors[1], 0.1 * of_async);
   result.figures.push_back(std::move(f));
 }
 

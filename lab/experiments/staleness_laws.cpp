@@ -4,11 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
 
 // How stale gradients are, and how fast workers are that wait for others, as far as it is known: by counting,
 // by closed forms, or by figures of others that have three digits or more.
@@ -19,44 +14,28 @@ namespace {
 
 struct run_of_workers {
   std::uint32_t workers;
-  std::string delays;
-  std::string policy;
+  std::string delays, policy;
   std::uint64_t steps;
 };
 
 training_report report_of(const run_of_workers& r, std::uint64_t seed, const experiment_options& options) {
-  quadratic_case c;
-  c.model = "quadratic:dimension=1";
-  c.workers = r.workers;
-  c.delays = r.delays;
-  c.policy = r.policy;
-  c.learning_rate = 1e-6;
-  c.steps = r.steps;
-  c.seed = seed;
-  return run_quadratic(c, options).report;
+  return run_quadratic(case_of("quadratic:dimension=1", r.workers, r.delays, r.policy, 1e-6, r.steps, seed),
+                       options)
+      .report;
 }
 
 /// The reports of as many steps in all, with several seeds.
 std::vector<training_report> reports_of(run_of_workers r, const experiment_options& options) {
   const std::uint64_t seeds = options.quick ? 4 : 16;
   r.steps /= seeds;
-  std::vector<training_report> all;
-  for (std::uint64_t s = 0; s < seeds; ++s) all.push_back(report_of(r, options.seed + s, options));
-  return all;
-}
-
-template <class Figure>
-seeds_mean mean_of(const std::vector<training_report>& reports, const Figure& figure) {
-  std::vector<double> values;
-  for (const training_report& r : reports) values.push_back(figure(r));
-  return mean_over_seeds(values);
+  return over_seeds(options, seeds, [&](std::uint64_t seed) { return report_of(r, seed, options); });
 }
 
 /// Within half a percent, or within what is known of chance where that is more.
 void claim_figure(std::string name, std::string unit, std::string from, double expected, double chance,
                   const seeds_mean& m, experiment_result& result) {
-  result.claims.push_back({std::move(name), std::move(unit), std::move(from), expected, m.mean, m.spread,
-                           std::max(0.005 * expected, chance)});
+  result.expect(std::move(name), std::move(unit), std::move(from), expected, m,
+                std::max(0.005 * expected, chance));
 }
 
 // -- staleness -------------------------------------------------------------------------------------------
@@ -69,13 +48,8 @@ void claim_means(const experiment_options& options, experiment_result& result) {
   const std::uint64_t steps = options.quick ? 20'000 : 200'000;
   const auto claim_mean = [&](const run_of_workers& r, const char* from, double expected) {
     const double lacking = r.workers * (r.workers - 1.0) / static_cast<double>(r.steps);
-    result.claims.push_back({fmt::format("mean staleness, {} workers, {}, {}", r.workers, r.policy, r.delays),
-                             "versions",
-                             from,
-                             expected,
-                             report_of(r, options.seed, options).staleness.mean(),
-                             {},
-                             lacking});
+    result.expect(fmt::format("mean staleness, {} workers, {}, {}", r.workers, r.policy, r.delays),
+                  "versions", from, expected, report_of(r, options.seed, options).staleness.mean(), lacking);
   };
   for (const char* delays : {"exp", "pareto:alpha=1.5", "gamma:cv=0.1", "constant:sqrt(i)"}) {
     claim_mean({8, delays, "async", steps}, "M - 1", 7);
@@ -95,34 +69,29 @@ void claim_distribution(std::uint32_t workers, const experiment_options& options
   const std::uint64_t steps = options.quick ? 80'000 : 1'000'000;
   const auto reports = reports_of({workers, "exp", "async", steps}, options);
   const double stays = 1 - 1.0 / workers;
-  const auto share = [](const training_report& r, const auto& counts) {
-    double sum = 0;
-    for (const auto& [gap, times] : r.staleness.buckets())
-      if (counts(gap)) sum += static_cast<double>(times);
-    return sum / static_cast<double>(r.staleness.total());
+  const auto share = [&](const auto& counts) {
+    return mean_of(reports, [&](const training_report& r) {
+      double sum = 0;
+      for (const auto& [gap, times] : r.staleness.buckets())
+        if (counts(gap)) sum += static_cast<double>(times);
+      return sum / static_cast<double>(r.staleness.total());
+    });
   };
-  const std::string of = fmt::format("{} workers without memory", workers);
   const auto chance = [&](double p) {
     return chance_of_mean(std::sqrt(p * (1 - p)), static_cast<double>(steps));
   };
+  const std::string of = fmt::format("{} workers without memory", workers);
   const double late = std::pow(stays, 2.0 * workers);
-  claim_figure(
-      "share of fresh gradients, " + of, "", "1 / M", 1 - stays, chance(stays),
-      mean_of(reports, [&](const auto& r) { return share(r, [](std::uint64_t gap) { return gap == 0; }); }),
-      result);
-  claim_figure(
-      "share of 2 M versions and more, " + of, "", "(1 - 1/M)^(2 M)", late, chance(late),
-      mean_of(reports,
-              [&](const auto& r) { return share(r, [&](std::uint64_t gap) { return gap >= 2 * workers; }); }),
-      result);
+  claim_figure("share of fresh gradients, " + of, "", "1 / M", 1 - stays, chance(stays),
+               share([](std::uint64_t gap) { return gap == 0; }), result);
+  claim_figure("share of 2 M versions and more, " + of, "", "(1 - 1/M)^(2 M)", late, chance(late),
+               share([&](std::uint64_t gap) { return gap >= 2 * workers; }), result);
   figure_series known{fmt::format("exact, {} workers", workers), series_look::line};
   figure_series found{fmt::format("measured, {} workers", workers)};
   for (std::uint64_t gap = 0; gap <= 30; gap += 2) {
-    const auto x = static_cast<double>(gap);
-    const seeds_mean m = mean_of(
-        reports, [&](const auto& r) { return share(r, [&](std::uint64_t seen) { return seen == gap; }); });
-    known.points.push_back({x, (1 - stays) * std::pow(stays, x)});
-    if (known.points.back().y * static_cast<double>(steps) > 50) found.points.push_back({x, m.mean});
+    known.add(gap, (1 - stays) * std::pow(stays, static_cast<double>(gap)));
+    if (known.points.back().y * static_cast<double>(steps) > 50)
+      found.add(gap, share([&](std::uint64_t seen) { return seen == gap; }).mean);
   }
   f.series.push_back(std::move(known));
   f.series.push_back(std::move(found));
@@ -176,21 +145,18 @@ void claim_pace_of_ssp(const experiment_options& options, experiment_result& res
         result);
 }
 
-/// The largest of so many draws.
-struct largest {
-  double mean, deviation;
-};
-
-largest largest_pareto(std::uint32_t workers) {
-  return {mean_of_kth_pareto(workers, workers, 3), deviation_of_kth_pareto(workers, workers, 3)};
-}
-
 /// A barrier waits for the largest of M draws. Means and deviations are integrals over F(x)^M, or closed
 /// forms.
 void claim_largest(const experiment_options& options, experiment_result& result) {
+  struct largest {
+    double mean, deviation;
+  };
   struct known {
     const char* delays;
     largest of_4, of_16, of_64;
+  };
+  const auto largest_pareto = [](std::uint32_t workers) {
+    return largest{mean_of_kth_pareto(workers, workers, 3), deviation_of_kth_pareto(workers, workers, 3)};
   };
   const known all[] = {{"gamma:cv=0.1", {1.1046, 0.0754}, {1.1845, 0.0613}, {1.2500, 0.0527}},
                        {"gamma:cv=0.3", {1.3219, 0.2574}, {1.5978, 0.2265}, {1.8413, 0.2060}},
@@ -218,14 +184,11 @@ void claim_largest(const experiment_options& options, experiment_result& result)
 } // namespace
 
 void run_staleness_laws(const experiment_options& options, experiment_result& result) {
-  figure f{
-      "distribution",
-      "How stale gradients are whose workers have no memory",
+  figure f(
+      "distribution", "How stale gradients are whose workers have no memory",
       "Share of gradients by their staleness, of workers that never wait and take exponential times. The "
       "lines are (1 - 1/M)^k / M.",
-      {"staleness [versions]"},
-      {"share of gradients", axis_scale::logarithmic},
-      {}};
+      {"staleness [versions]"}, {"share of gradients", axis_scale::logarithmic});
   claim_means(options, result);
   for (const std::uint32_t workers : {4U, 16U, options.quick ? 8U : 64U})
     claim_distribution(workers, options, result, f);

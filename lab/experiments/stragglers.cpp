@@ -1,14 +1,9 @@
-#include <mailgrad/lab/experiment.hpp>
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
 #include <mailgrad/lab/theory.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <string>
-#include <utility>
-#include <vector>
 
 // How long an update takes under five policies, with workers whose steps take random times.
 
@@ -19,8 +14,7 @@ namespace {
 constexpr std::uint32_t straggling_workers = 16;
 
 struct straggler_law {
-  const char* name;
-  const char* delays;
+  const char *name, *delays;
   double mean;
   double largest; ///< the mean of the largest of 16 draws; the last two by integrating 1 - F(x)^16
   double share;   ///< by which a mean of so many draws may be off
@@ -38,22 +32,14 @@ const straggler_law straggler_laws[] = {
 double seconds_of_gradient(const char* delays, const std::string& policy, std::uint64_t steps,
                            std::uint32_t of_workers, std::uint64_t seed, const experiment_options& options,
                            double gradients_of_update, bool interrupts = false) {
-  quadratic_case c;
-  c.model = "quadratic:dimension=1";
-  c.workers = of_workers;
-  c.delays = delays;
-  c.policy = policy;
-  c.learning_rate = 1e-6;
-  c.steps = steps;
-  c.seed = seed;
+  quadratic_case c = case_of("quadratic:dimension=1", of_workers, delays, policy, 1e-6, steps, seed);
   c.interrupts = interrupts;
   const training_report r = run_quadratic(c, options).report;
   return r.wall_seconds / (static_cast<double>(r.updates) * gradients_of_update);
 }
 
 struct policy_case {
-  const char* name;
-  const char* policy;
+  const char *name, *policy;
   double gradients;                      ///< in an update
   double (*exact)(const straggler_law&); ///< seconds of an update; null: none is known
   const char* from;                      ///< whence that is known
@@ -74,33 +60,8 @@ void claim_persistent(const experiment_options& options, experiment_result& resu
   const std::pair<const char*, double> known[] = {{"ssp:0", 4}, {"ssp:3", 4}, {"ssp:10", 4}, {"async", 7.5}};
   for (const auto& [policy, expected] : known) {
     const double seconds = seconds_of_gradient(delays, policy, 8'000, 8, options.seed, options, 1);
-    result.claims.push_back({fmt::format("{}, seven workers of 1 s and one of 2 s", policy),
-                             "gradients/s",
-                             "closed form",
-                             expected,
-                             1 / seconds,
-                             {},
-                             0.02 * expected});
-  }
-}
-
-void run_policy(const policy_case& p, const experiment_options& options, experiment_result& result,
-                figure_series& found) {
-  const std::uint64_t steps = options.quick ? 10'000 : 64'000, seeds = options.quick ? 2 : 4;
-  for (std::size_t i = 0; i < std::size(straggler_laws); ++i) {
-    const straggler_law& l = straggler_laws[i];
-    std::vector<double> all;
-    for (std::uint64_t s = 0; s < seeds; ++s)
-      all.push_back(seconds_of_gradient(l.delays, p.policy, steps, straggling_workers, options.seed + s,
-                                        options, p.gradients) *
-                    p.gradients);
-    const seeds_mean m = mean_over_seeds(all);
-    // in the time of the mean worker, so that one is a policy that loses none
-    const double ideal = p.gradients * l.mean / straggling_workers;
-    found.points.push_back({static_cast<double>(i + 1), m.mean / ideal, m.spread.deviation / ideal});
-    if (p.exact)
-      result.claims.push_back({fmt::format("update of {}, {}", p.name, l.name), "s", p.from, p.exact(l),
-                               m.mean, m.spread, (options.quick ? 2 : 1) * l.share * p.exact(l)});
+    result.expect(fmt::format("{}, seven workers of 1 s and one of 2 s", policy), "gradients/s",
+                  "closed form", expected, 1 / seconds, 0.02 * expected);
   }
 }
 
@@ -131,16 +92,13 @@ void claim_interrupted(const experiment_options& options, experiment_result& res
       {"k-batch-sync:4", "K-batch-sync", "gamma, cv 0.1", "gamma:cv=0.1", 0.982, of_gamma, others}};
   const std::uint64_t steps = options.quick ? 8'000 : 200'000;
   for (const known& k : all) {
-    std::vector<double> seconds;
-    for (std::uint64_t s = 0; s < seeds; ++s)
-      seconds.push_back(
-          seconds_of_gradient(k.delays, k.policy, steps, 8, options.seed + s, options, 1, true));
-    const seeds_mean m = mean_over_seeds(seconds);
+    const seeds_mean m = mean_over_seeds(options, seeds, [&](std::uint64_t seed) {
+      return seconds_of_gradient(k.delays, k.policy, steps, 8, seed, options, 1, true);
+    });
     constexpr double steps_of_update = 11; // of K-batch-sync with short steps; else fewer
     const double updates = static_cast<double>(seeds * steps) / steps_of_update;
-    const double tolerance = std::max(0.005 * k.seconds, chance_of_mean(k.deviation, updates));
-    result.claims.push_back({fmt::format("update of {}, 4 of 8 workers, interrupted, {}", k.name, k.law), "s",
-                             k.from, k.seconds, m.mean, m.spread, tolerance});
+    result.expect(fmt::format("update of {}, 4 of 8 workers, interrupted, {}", k.name, k.law), "s", k.from,
+                  k.seconds, m, std::max(0.005 * k.seconds, chance_of_mean(k.deviation, updates)));
   }
 }
 
@@ -152,14 +110,7 @@ void draw_timelines(const experiment_options& options, experiment_result& result
       {"ssp:1", "A bound holds the fast workers"},
       {"async", "Nobody waits"}};
   for (const auto& [policy, title] : shown) {
-    quadratic_case c;
-    c.model = "quadratic:dimension=1";
-    c.workers = 6;
-    c.delays = "exp";
-    c.policy = policy;
-    c.learning_rate = 1e-6;
-    c.steps = 120;
-    c.seed = options.seed;
+    quadratic_case c = case_of("quadratic:dimension=1", 6, "exp", policy, 1e-6, 120, options.seed);
     c.trace_events = 1000;
     const std::string name = policy;
     result.figures.push_back(timeline_figure(run_quadratic(c, options).trace, c.workers, 8,
@@ -171,18 +122,28 @@ void draw_timelines(const experiment_options& options, experiment_result& result
 } // namespace
 
 void run_stragglers(const experiment_options& options, experiment_result& result) {
-  figure f{
-      "time",
-      "What policies pay for stragglers",
+  figure f(
+      "time", "What policies pay for stragglers",
       "Time of a gradient of 16 workers over that of workers that never wait, for five laws of the times "
       "of steps. A barrier pays the mean of the largest of 16 draws.",
-      {"law of delays"},
-      {"time of a gradient / ideal"},
-      {}};
+      {"law of delays"}, {"time of a gradient / ideal"});
   for (const straggler_law& l : straggler_laws) f.x.marks.emplace_back(l.name);
+  const std::uint64_t steps = options.quick ? 10'000 : 64'000, seeds = options.quick ? 2 : 4;
   for (const policy_case& p : policies) {
     figure_series found{p.name};
-    run_policy(p, options, result, found);
+    for (std::size_t i = 0; i < std::size(straggler_laws); ++i) {
+      const straggler_law& l = straggler_laws[i];
+      const seeds_mean m = mean_over_seeds(options, seeds, [&](std::uint64_t seed) {
+        return seconds_of_gradient(l.delays, p.policy, steps, straggling_workers, seed, options,
+                                   p.gradients) *
+               p.gradients;
+      });
+      // in the time of the mean worker, so that one is a policy that loses none
+      found.add(i + 1, m / (p.gradients * l.mean / straggling_workers));
+      if (p.exact)
+        result.expect(fmt::format("update of {}, {}", p.name, l.name), "s", p.from, p.exact(l), m,
+                      (options.quick ? 2 : 1) * l.share * p.exact(l));
+    }
     f.series.push_back(std::move(found));
   }
   claim_persistent(options, result);

@@ -3,15 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 // Workers of unlike data and unlike speed. First how long an update of Malenia and a round of Ringleader
 // take; then how near to the best weight for all data each method comes in a given time.
@@ -22,21 +14,15 @@ namespace {
 
 constexpr std::uint32_t in_turn = 64; ///< workers, of which worker i takes i seconds
 
-quadratic_case case_of_times(const std::string& policy, const experiment_options& options) {
-  quadratic_case c;
-  c.model = "quadratic:dimension=1,noise=1"; // so that each update moves the weight
-  c.workers = in_turn;
-  c.delays = "constant:i";
-  c.policy = policy;
-  c.learning_rate = 1e-3;
-  c.seed = options.seed;
-  return c;
+/// With noise, so that each update moves the weight.
+quadratic_case case_of_times(const std::string& policy, std::uint64_t steps,
+                             const experiment_options& options) {
+  return case_of("quadratic:dimension=1,noise=1", in_turn, "constant:i", policy, 1e-3, steps, options.seed);
 }
 
 /// The mean over many rounds, of which each has an update for every worker.
 double seconds_of_round(const experiment_options& options) {
-  quadratic_case c = case_of_times("ringleader", options);
-  c.steps = options.quick ? 20'000 : 100'000;
+  const quadratic_case c = case_of_times("ringleader", options.quick ? 20'000 : 100'000, options);
   const training_report r = run_quadratic(c, options).report;
   return r.wall_seconds * in_turn / static_cast<double>(r.updates);
 }
@@ -47,8 +33,7 @@ std::vector<double> moments_of_updates(const std::string& policy, std::size_t up
                                        const experiment_options& options) {
   std::vector<double> moments;
   std::optional<float> before;
-  quadratic_case c = case_of_times(policy, options);
-  c.steps = 10'000'000; // it is stopped by updates
+  quadratic_case c = case_of_times(policy, 10'000'000, options); // it is stopped by updates
   c.ends_early = [&] { return moments.size() >= updates; };
   c.on_read = [&](rank, instant when, std::span<const float> x) {
     if (before && *before != x[0]) moments.push_back(in_seconds(when));
@@ -72,65 +57,46 @@ double first_update_by_counting(std::uint64_t s) {
 double bracket(double noise) { return in_turn + (in_turn + 1) / 2.0 * noise / in_turn; }
 
 void run_times(const experiment_options& options, experiment_result& result) {
-  figure f{
-      "times",
-      "How long an update takes that weighs workers alike",
+  figure f(
+      "times", "How long an update takes that weighs workers alike",
       fmt::format("{} workers, of which worker i takes i seconds. Malenia waits for S gradients by their "
                   "harmonic mean; S is the noise of a gradient over the accuracy sought, or the number of "
                   "workers if that is more. Ringleader makes an update for each worker in such a time.",
                   in_turn),
-      {"noise over accuracy", axis_scale::doubling},
-      {"seconds an update", axis_scale::logarithmic},
+      {"noise over accuracy", axis_scale::doubling}, {"seconds an update", axis_scale::logarithmic},
       {{"bracket of the paper", series_look::line},
        {"first update, by counting", series_look::line},
        {"malenia:S, first update"},
        {"malenia:S, mean of later ones"},
-       {fmt::format("ringleader, a round of {} updates", in_turn)}}};
+       {fmt::format("ringleader, a round of {} updates", in_turn)}});
   const std::size_t updates = options.quick ? 8 : 30;
   const double round = seconds_of_round(options);
-  result.claims.push_back({"a round of Ringleader, n updates",
-                           "s",
-                           "at most twice the slowest worker",
-                           2.0 * in_turn,
-                           round,
-                           {},
-                           0,
-                           relation::at_most});
+  result.expect("a round of Ringleader, n updates", "s", "at most twice the slowest worker", 2 * in_turn,
+                round, 0, relation::at_most);
   for (const std::uint64_t noise : {1U, 16U, 256U, 1024U}) {
     const std::uint64_t s = std::max<std::uint64_t>(noise, in_turn);
     const std::vector<double> made = moments_of_updates(fmt::format("malenia:{}", s), updates, options);
     const double later = (made.back() - made.front()) / static_cast<double>(updates - 1);
-    const auto x = static_cast<double>(noise);
-    const double exact = first_update_by_counting(s);
-    result.claims.push_back(
-        {fmt::format("first update of Malenia, noise {}", noise), "s", "by counting", exact, made.front()});
-    result.claims.push_back({fmt::format("later updates of Malenia, noise {}", noise),
-                             "s",
-                             "twice the bracket of the paper",
-                             2 * bracket(x),
-                             later,
-                             {},
-                             0,
-                             relation::at_most});
-    f.series[0].points.push_back({x, bracket(x)});
-    f.series[1].points.push_back({x, exact});
-    f.series[2].points.push_back({x, made.front()});
-    f.series[3].points.push_back({x, later});
-    f.series[4].points.push_back({x, round});
+    const double exact = first_update_by_counting(s), known = bracket(static_cast<double>(noise));
+    result.expect(fmt::format("first update of Malenia, noise {}", noise), "s", "by counting", exact,
+                  made.front());
+    result.expect(fmt::format("later updates of Malenia, noise {}", noise), "s",
+                  "twice the bracket of the paper", 2 * known, later, 0, relation::at_most);
+    const double shown[] = {known, exact, made.front(), later, round};
+    for (std::size_t i = 0; i < std::size(shown); ++i) f.series[i].add(noise, shown[i]);
   }
   result.figures.push_back(std::move(f));
 }
 
 // -- how near in a given time ----------------------------------------------------------------------------
 
-constexpr std::uint32_t workers =
-    16; ///< worker i takes i + |N(0, i)| seconds, and its data lie around i / 16
+/// Worker i takes i + |N(0, i)| seconds, and its data lie around i / 16.
+constexpr std::uint32_t workers = 16;
 constexpr double best_weight = (workers + 1) / 2.0 / workers;
 constexpr std::size_t unlike_coordinates = 32;
 
 struct method {
-  const char* name;
-  const char* policy;
+  const char *name, *policy;
   const char* cure = "none";
 };
 
@@ -145,24 +111,17 @@ std::vector<figure_point> path_of(const method& m, double rate, double until, st
   std::vector<figure_point> path;
   const double between = until / 128;
   bool over = false;
-  quadratic_case c;
-  c.model = fmt::format("quadratic:dimension={},noise=1,start=-1", unlike_coordinates);
+  constexpr std::uint64_t steps = 100'000'000; // it is stopped by time
+  quadratic_case c = case_of(fmt::format("quadratic:dimension={},noise=1,start=-1", unlike_coordinates),
+                             workers, "half-normal:base=i,sigma=i", m.policy, rate, steps, seed);
   for (std::uint32_t i = 1; i <= workers; ++i) c.targets.push_back(static_cast<float>(i) / workers);
-  c.workers = workers;
-  c.delays = "half-normal:base=i,sigma=i";
-  c.policy = m.policy;
   c.cure = m.cure;
-  c.learning_rate = rate;
-  c.steps = 100'000'000; // it is stopped by time
-  c.seed = seed;
   c.ends_early = [&] { return over; };
   c.on_read = [&](rank, instant when, std::span<const float> x) {
     const double now = in_seconds(when);
     over = now > until;
     if (over || now < static_cast<double>(path.size()) * between) return;
-    double squares = 0;
-    for (const float w : x) squares += (w - best_weight) * (w - best_weight);
-    path.push_back({now, squares / static_cast<double>(x.size())});
+    path.push_back({now, mean_square(x, best_weight)});
   };
   run_quadratic(c, options);
   return path;
@@ -192,7 +151,7 @@ double tuned_rate(const method& m, double until, const experiment_options& optio
 }
 
 /// The mean of paths, whose points lie at nearly the same moments.
-std::vector<figure_point> mean_of(const std::vector<std::vector<figure_point>>& paths) {
+std::vector<figure_point> mean_path_of(const std::vector<std::vector<figure_point>>& paths) {
   std::vector<figure_point> mean;
   for (std::size_t i = 0;; ++i) {
     figure_point sum;
@@ -208,39 +167,26 @@ std::vector<figure_point> mean_of(const std::vector<std::vector<figure_point>>& 
 /// The error that a method leaves at its best rate, over seeds that did not choose the rate.
 seeds_mean run_method(const method& m, double until, const experiment_options& options, figure& f) {
   const double rate = tuned_rate(m, until, options);
-  std::vector<double> ends;
-  std::vector<std::vector<figure_point>> paths;
-  for (std::uint64_t s = 0; s < (options.quick ? 12U : 48U); ++s) {
-    paths.push_back(path_of(m, rate, until, options.seed + s, options));
-    ends.push_back(end_of(paths.back(), until));
-  }
-  f.series.push_back({fmt::format("{}, rate {:.2g}", m.name, rate), series_look::line, mean_of(paths)});
-  return mean_over_seeds(ends);
-}
-
-void claim_order(const method& m, const seeds_mean& error, const seeds_mean& of_ringleader,
-                 experiment_result& result) {
-  result.claims.push_back({fmt::format("error of {}, over that of ringleader", m.name), "",
-                           "order in the papers", 1, error.mean / of_ringleader.mean,
-                           error.spread / of_ringleader.mean, 0, relation::at_least});
+  const auto paths = over_seeds(options, options.quick ? 12 : 48,
+                                [&](std::uint64_t seed) { return path_of(m, rate, until, seed, options); });
+  f.series.push_back({fmt::format("{}, rate {:.2g}", m.name, rate), series_look::line, mean_path_of(paths)});
+  return mean_of(paths, [&](const auto& path) { return end_of(path, until); });
 }
 
 void run_errors(const experiment_options& options, experiment_result& result) {
   const double until = options.quick ? 2000 : 4000;
-  figure f{"errors",
-           "How near methods come to what is best for all data",
+  figure f("errors", "How near methods come to what is best for all data",
            fmt::format("{} workers, of which worker i takes i + |N(0, i)| seconds for a step. Its data lie "
                        "around i / {}, and its gradients have noise of deviation 1. Each method has the rate "
                        "that is best for the last eighth of the time.",
                        workers, workers),
-           {"virtual time [s]"},
-           {"mean square distance from the best weight", axis_scale::logarithmic},
-           {}};
+           {"virtual time [s]"}, {"mean square distance from the best weight", axis_scale::logarithmic});
   std::vector<seeds_mean> errors;
   for (const method& m : methods) errors.push_back(run_method(m, until, options, f));
   for (std::size_t i = 0; i + 1 < errors.size(); ++i)
     if (std::string_view(methods[i].cure) == "none")
-      claim_order(methods[i], errors[i], errors.back(), result);
+      result.expect(fmt::format("error of {}, over that of ringleader", methods[i].name), "",
+                    "order in the papers", 1, errors[i] / errors.back().mean, 0, relation::at_least);
   result.figures.push_back(std::move(f));
 }
 

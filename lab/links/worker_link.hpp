@@ -29,7 +29,6 @@ struct wire_terms {
 
 /// The gradients of one worker as the shards get them: encoded in a wire format and decoded again, by the
 /// very encoder of runs over processes.
-///
 /// Threads one.
 class gradient_wire {
 public:
@@ -39,7 +38,9 @@ public:
   /// values has the bytes of a dense one.
   std::size_t carry(std::uint32_t shard, push_gradient& x);
   /// The shard has answered. `discarded`: the worker's last gradient that it has discarded.
-  void answered(std::uint32_t shard, step_number discarded);
+  void answered(std::uint32_t shard, step_number discarded) {
+    if (encoder_) encoder_->answered(shard, discarded);
+  }
 
   /// The bytes of the weights of a shard, which travel as float32.
   std::size_t weight_bytes(std::uint32_t shard) const;
@@ -71,7 +72,6 @@ struct link_formulas {
 };
 
 /// The times of the links of one worker.
-///
 /// Errors  std::invalid_argument in one line: a text is no formula, or gives this worker no such number.
 link_times times_of(const link_formulas& f, rank worker, std::uint32_t workers);
 
@@ -116,7 +116,6 @@ private:
   void on_gradient(const push_gradient& x);
   void on_weights(const shard_weights& x);
   void carry(way& by, std::size_t bytes, arrival arrive);
-  void deliver_due();
   void deliver_due(way& by);
 
   caf::event_based_actor* self_;

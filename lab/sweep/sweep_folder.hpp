@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -22,9 +23,6 @@ namespace mailgrad::lab {
 std::string csv_field(std::string_view text);
 /// With so many digits that it is read back as it was; empty for a number that is none.
 std::string csv_field(double number);
-
-/// The fields of a line, without their quotes; none if a quote is not closed.
-std::optional<std::vector<std::string>> csv_fields(std::string_view line);
 
 /// What a cell of a sweep has come to. Unknown figures are absent.
 struct sweep_row {
@@ -93,12 +91,10 @@ struct rows_of_another : std::invalid_argument {
 /// ended, and curves.csv the tests of these cells. A row is written as a whole when its cell has ended, after
 /// its curve. Files of these names in a folder without sweep.csv are somebody else's: keep_older() renames
 /// them. If the process is killed, a torn last row and curves without a row are dropped the next time.
-///
 /// Threads one.
 class sweep_folder {
 public:
   /// Makes the folder if there is none.
-  ///
   /// Errors  rows_of_another; std::invalid_argument: it has rows that are none, or another process writes
   ///         there. std::system_error: it cannot be written.
   sweep_folder(std::filesystem::path folder, const sweep& s, const sweep_origin& origin, old_rows what);
@@ -114,7 +110,6 @@ public:
 
 private:
   void require_same(const std::string& identity) const;
-  void set_aside() const;
   void read_rows(const sweep& s);
   void read_curves();
   void rewrite(const sweep& s, const std::string& identity) const;
@@ -131,10 +126,28 @@ private:
 
 /// Calls `run` with each cell, on so many threads at once, in the order in which they stand. No further cell
 /// is begun when `stop` returns true. Returns when all that were begun have ended.
-///
 /// Errors  what `run` throws first; no further cell is begun then.
 /// Threads `run` and `stop` are called on several.
 void run_on_threads(std::span<const std::size_t> cells, unsigned threads,
                     const std::function<void(std::size_t)>& run, const std::function<bool()>& stop);
+
+/// What a run of a cell is made of.
+struct cell_terms {
+  model_function model;
+  std::shared_ptr<const data_split> data;
+  training_options options;
+  virtual_run_options how;
+};
+
+/// What a cell has come to, and the tests of its weights.
+struct cell_outcome {
+  sweep_row row;
+  std::vector<curve_point> curve;
+};
+
+/// Runs a cell on the calling thread. `make` gives its terms; what it throws, or the run, is an outcome, too:
+/// a cell that failed. The row has neither command nor commit. None if `how.stop` ended the run.
+std::optional<cell_outcome> run_cell(const sweep& s, std::size_t cell,
+                                     const std::function<cell_terms()>& make);
 
 } // namespace mailgrad::lab

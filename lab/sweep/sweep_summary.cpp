@@ -25,53 +25,35 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[below] + part * (sorted[below + 1] - sorted[below]);
 }
 
-} // namespace
-
-quartiles quartiles_of(std::vector<double> numbers) {
-  if (numbers.empty()) throw std::invalid_argument("quartiles: there is no number");
-  std::ranges::sort(numbers);
-  return {quantile(numbers, 0.25), quantile(numbers, 0.5), quantile(numbers, 0.75)};
-}
-
-namespace {
-
 constexpr double for_ever = std::numeric_limits<double>::infinity();
-
-using row_figure = std::optional<double> sweep_row::*;
 
 /// A figure of a run by which methods are judged.
 struct figure_kind {
   std::string_view name;
-  row_figure of_row;
+  std::optional<double> sweep_row::*of_row;
   std::optional<quartiles> sweep_summary::*of_method;
 };
 
-figure_kind kind_of(judged_figure f) noexcept {
-  switch (f) {
-  case judged_figure::test_accuracy:
-    return {"test accuracy", &sweep_row::test_accuracy, &sweep_summary::test_accuracy};
-  case judged_figure::test_rmse:
-    return {"test RMSE", &sweep_row::test_rmse, &sweep_summary::test_rmse};
-  case judged_figure::test_loss:
-    return {"test loss", &sweep_row::test_loss, &sweep_summary::test_loss};
-  case judged_figure::final_loss:
-    break;
-  }
-  return {"loss of the last steps", &sweep_row::final_loss, &sweep_summary::final_loss};
-}
+/// In the order of judged_figure.
+constexpr figure_kind figure_kinds[] = {
+    {"test accuracy", &sweep_row::test_accuracy, &sweep_summary::test_accuracy},
+    {"test RMSE", &sweep_row::test_rmse, &sweep_summary::test_rmse},
+    {"test loss", &sweep_row::test_loss, &sweep_summary::test_loss},
+    {"loss of the last steps", &sweep_row::final_loss, &sweep_summary::final_loss}};
+constexpr judged_figure judged_figures[] = {judged_figure::test_accuracy, judged_figure::test_rmse,
+                                            judged_figure::test_loss, judged_figure::final_loss};
 
-row_figure member_of(judged_figure f) { return kind_of(f).of_row; }
+const figure_kind& kind_of(judged_figure f) noexcept { return figure_kinds[static_cast<std::size_t>(f)]; }
 
 double worst(judged_figure f) { return f == judged_figure::test_accuracy ? -for_ever : for_ever; }
 
 using row_group = std::vector<const sweep_row*>;
 
 std::optional<quartiles> quartiles_of_figure(const row_group& rows, judged_figure f) {
-  const row_figure member = member_of(f);
   std::vector<double> numbers;
   bool known = false;
   for (const sweep_row* row : rows) {
-    const std::optional<double>& figure = row->*member;
+    const std::optional<double>& figure = row->*kind_of(f).of_row;
     known = known || figure;
     numbers.push_back(row->completed() && figure && std::isfinite(*figure) ? *figure : worst(f));
   }
@@ -97,10 +79,7 @@ sweep_summary summary_of(std::vector<std::string> values, const row_group& rows,
     m.reached += row->time_to_target ? 1 : 0;
     times.push_back(row->time_to_target.value_or(for_ever));
   }
-  m.test_accuracy = quartiles_of_figure(rows, judged_figure::test_accuracy);
-  m.test_rmse = quartiles_of_figure(rows, judged_figure::test_rmse);
-  m.test_loss = quartiles_of_figure(rows, judged_figure::test_loss);
-  m.final_loss = quartiles_of_figure(rows, judged_figure::final_loss);
+  for (const judged_figure f : judged_figures) m.*kind_of(f).of_method = quartiles_of_figure(rows, f);
   m.virtual_seconds = quartiles_of_completed(rows, &sweep_row::virtual_seconds);
   m.staleness_mean = quartiles_of_completed(rows, &sweep_row::staleness_mean);
   if (has_target) m.time_to_target = quartiles_of(std::move(times));
@@ -137,6 +116,15 @@ void add_speed_ups(const sweep& s, std::vector<sweep_summary>& methods) {
   }
 }
 
+constexpr std::pair<const char*, std::optional<quartiles> sweep_summary::*> csv_figures[] = {
+    {"test_accuracy", &sweep_summary::test_accuracy},
+    {"test_rmse", &sweep_summary::test_rmse},
+    {"test_loss", &sweep_summary::test_loss},
+    {"final_loss", &sweep_summary::final_loss},
+    {"virtual_seconds", &sweep_summary::virtual_seconds},
+    {"staleness_mean", &sweep_summary::staleness_mean},
+    {"time_to_target", &sweep_summary::time_to_target}};
+
 std::string fields_of(const std::optional<quartiles>& q) {
   const auto field = [](double x) { return ',' + (std::isfinite(x) ? csv_field(x) : std::string()); };
   return q ? field(q->median) + field(q->low) + field(q->high) : ",,,";
@@ -145,105 +133,10 @@ std::string fields_of(const std::optional<quartiles>& q) {
 /// Runs of a setting that have no row yet.
 std::size_t missing_of(const sweep& s, const sweep_summary& m) {
   const auto of_setting = std::ranges::count_if(s.kept_cells(), [&](std::size_t cell) {
-    const std::vector<std::string> values = s.values_of(cell);
-    for (std::size_t a = 0; a < s.grid.size(); ++a)
-      if (s.grid[a].key != seed_key && values[a] != m.values[a]) return false;
-    return true;
+    return values_without(s, s.values_of(cell), {seed_key}) == m.values;
   });
   return static_cast<std::size_t>(of_setting) - m.cells.size();
 }
-
-} // namespace
-
-judged_figure judged_by(std::span<const sweep_row> rows) {
-  for (const judged_figure f :
-       {judged_figure::test_accuracy, judged_figure::test_rmse, judged_figure::test_loss})
-    if (std::ranges::any_of(rows, [&](const sweep_row& row) { return (row.*member_of(f)).has_value(); }))
-      return f;
-  return judged_figure::final_loss;
-}
-
-std::string_view name_of(judged_figure f) noexcept { return kind_of(f).name; }
-
-const std::optional<quartiles>& sweep_summary::judged(judged_figure f) const noexcept {
-  return this->*kind_of(f).of_method;
-}
-
-bool sweep_summary::better_than(const sweep_summary& other, judged_figure f) const noexcept {
-  const double mine = judged(f) ? judged(f)->median : worst(f);
-  const double theirs = other.judged(f) ? other.judged(f)->median : worst(f);
-  return f == judged_figure::test_accuracy ? mine > theirs : mine < theirs;
-}
-
-std::vector<sweep_summary> summaries_of(const sweep& s, std::span<const sweep_row> rows) {
-  std::vector<std::pair<std::vector<std::string>, row_group>> groups;
-  std::map<std::vector<std::string>, std::size_t> place;
-  for (const sweep_row& row : rows) {
-    std::vector<std::string> values = values_without(s, row.values, {seed_key});
-    const auto [at, is_new] = place.try_emplace(values, groups.size());
-    if (is_new) groups.push_back({std::move(values), {}});
-    groups[at->second].second.push_back(&row);
-  }
-  std::vector<sweep_summary> settings;
-  for (const auto& [values, group] : groups)
-    settings.push_back(summary_of(values, group, s.target.has_value()));
-  return settings;
-}
-
-std::vector<sweep_summary> tuned(const sweep& s, std::span<const sweep_summary> settings, judged_figure f) {
-  std::vector<sweep_summary> methods;
-  std::map<std::vector<std::string>, std::size_t> place;
-  for (const sweep_summary& m : settings) {
-    const auto [at, is_new] = place.try_emplace(values_without(s, m.values, {s.tune}), methods.size());
-    if (is_new)
-      methods.push_back(m);
-    else if (m.better_than(methods[at->second], f))
-      methods[at->second] = m;
-  }
-  add_speed_ups(s, methods);
-  return methods;
-}
-
-std::optional<std::size_t> median_cell(const sweep_summary& m, std::span<const sweep_row> rows,
-                                       judged_figure f) {
-  std::optional<std::size_t> nearest;
-  double distance = for_ever;
-  for (const sweep_row& row : rows) {
-    const std::optional<double>& figure = row.*member_of(f);
-    if (!row.completed() || !figure || !m.judged(f) || std::ranges::find(m.cells, row.cell) == m.cells.end())
-      continue;
-    const double away = std::abs(*figure - m.judged(f)->median);
-    if (nearest && !(away < distance)) continue;
-    nearest = row.cell;
-    distance = away;
-  }
-  return nearest;
-}
-
-std::string summary_csv(const sweep& s, std::span<const sweep_summary> methods) {
-  std::string text;
-  for (const sweep_axis& axis : s.grid)
-    if (axis.key != seed_key) text += csv_field(axis.key) + ',';
-  text += "runs,completed,reached_target";
-  for (const char* figure : {"test_accuracy", "test_rmse", "test_loss", "final_loss", "virtual_seconds",
-                             "staleness_mean", "time_to_target"})
-    for (const char* part : {"median", "q1", "q3"}) text += std::string(",") + figure + '_' + part;
-  text += ",speed_up,missing_runs\n";
-  for (const sweep_summary& m : methods) {
-    for (std::size_t a = 0; a < s.grid.size(); ++a)
-      if (s.grid[a].key != seed_key) text += csv_field(m.values[a]) + ',';
-    text +=
-        std::to_string(m.cells.size()) + ',' + std::to_string(m.completed) + ',' + std::to_string(m.reached);
-    for (const auto& q : {m.test_accuracy, m.test_rmse, m.test_loss, m.final_loss, m.virtual_seconds,
-                          m.staleness_mean, m.time_to_target})
-      text += fields_of(q);
-    text += ',' + (m.speed_up ? csv_field(*m.speed_up) : std::string());
-    text += ',' + std::to_string(missing_of(s, m)) + '\n';
-  }
-  return text;
-}
-
-namespace {
 
 constexpr std::size_t most_series = 6;
 
@@ -294,9 +187,7 @@ std::string keep_best(std::vector<series_group>& groups, std::size_t most, judge
   for (std::size_t i = most; i < ranked.size(); ++i) left_out.push_back(ranked[i]->name);
   std::erase_if(groups,
                 [&](const series_group& g) { return std::ranges::find(left_out, g.name) != left_out.end(); });
-  std::string words = " Left out, since they did no better: ";
-  for (std::size_t i = 0; i < left_out.size(); ++i) words += (i == 0 ? "" : "; ") + left_out[i];
-  return words + '.';
+  return fmt::format(" Left out, since they did no better: {}.", fmt::join(left_out, "; "));
 }
 
 /// An axis of the grid as an axis of a figure: of numbers if all its values are, else of names.
@@ -333,16 +224,14 @@ private:
 
 using summary_figure = std::function<std::optional<quartiles>(const sweep_summary&)>;
 
+/// Unless the median is infinite.
+void add_point(std::vector<figure_point>& points, double x, const std::optional<quartiles>& y) {
+  if (y && std::isfinite(y->median)) points.push_back({x, y->median, 0, y->low, y->high});
+}
+
 std::vector<figure_point> points_of(const series_group& g, const grid_axis& x, const summary_figure& y) {
   std::vector<figure_point> points;
-  for (const sweep_summary* m : g.members) {
-    const std::optional<quartiles> q = y(*m);
-    if (!q || !std::isfinite(q->median)) continue;
-    figure_point p{x.x_of(*m), q->median};
-    p.low = q->low;
-    p.high = q->high;
-    points.push_back(p);
-  }
+  for (const sweep_summary* m : g.members) add_point(points, x.x_of(*m), y(*m));
   std::ranges::sort(points, {}, &figure_point::x);
   return points;
 }
@@ -360,7 +249,7 @@ std::string format_medians(const swept& r) {
 /// A figure of summaries over one axis of the grid.
 figure over_axis(const swept& r, std::string name, std::string title, const grid_axis& x, figure_axis y,
                  std::vector<series_group> groups, const summary_figure& of, std::size_t most = most_series) {
-  figure f{std::move(name), std::move(title), format_medians(r), x.axis(), std::move(y)};
+  figure f(std::move(name), std::move(title), format_medians(r), x.axis(), std::move(y));
   f.caption += keep_best(groups, most, r.judged);
   for (const series_group& g : groups) f.series.push_back({g.name, series_look::joined, points_of(g, x, of)});
   return f;
@@ -377,12 +266,18 @@ figure by_tuned_value(const swept& r) {
                    [&](const sweep_summary& m) { return m.judged(r.judged); });
 }
 
+/// A figure of tuned methods over the number of workers.
+figure over_workers(const swept& r, std::string name, std::string title, figure_axis y,
+                    const summary_figure& of, std::size_t most = most_series) {
+  return over_axis(r, std::move(name), std::move(title) + with_tuned(r),
+                   grid_axis(r.s, *r.s.axis(workers_key), true), std::move(y),
+                   groups_of(r, r.methods, {r.s.tune, workers_key}), of, most);
+}
+
 figure by_workers(const swept& r) {
   const std::string judged(name_of(r.judged));
-  return over_axis(r, "workers", fmt::format("{} by number of workers{}", judged, with_tuned(r)),
-                   grid_axis(r.s, *r.s.axis(workers_key), true), {judged},
-                   groups_of(r, r.methods, {r.s.tune, workers_key}),
-                   [&](const sweep_summary& m) { return m.judged(r.judged); });
+  return over_workers(r, "workers", judged + " by number of workers", {judged},
+                      [&](const sweep_summary& m) { return m.judged(r.judged); });
 }
 
 std::string format_target(const swept& r) {
@@ -392,11 +287,9 @@ std::string format_target(const swept& r) {
 }
 
 figure time_to_target(const swept& r) {
-  figure f = over_axis(r, "time-to-target", fmt::format("time to a {}{}", format_target(r), with_tuned(r)),
-                       grid_axis(r.s, *r.s.axis(workers_key), true),
-                       {"virtual time to target [s]", axis_scale::logarithmic},
-                       groups_of(r, r.methods, {r.s.tune, workers_key}),
-                       [](const sweep_summary& m) { return m.time_to_target; });
+  figure f = over_workers(r, "time-to-target", "time to a " + format_target(r),
+                          {"virtual time to target [s]", axis_scale::logarithmic},
+                          [](const sweep_summary& m) { return m.time_to_target; });
   f.caption += " Where more than half of the runs miss the target, there is no point.";
   return f;
 }
@@ -404,20 +297,17 @@ figure time_to_target(const swept& r) {
 /// The ideal line is one of the series.
 figure speed_up(const swept& r) {
   const grid_axis x(r.s, *r.s.axis(workers_key), true);
-  const axis_scale scale = x.axis().scale;
-  figure f = over_axis(
-      r, "speed-up", fmt::format("speed-up to a {}{}", format_target(r), with_tuned(r)), x,
-      {"speed-up of the median time to target", scale}, groups_of(r, r.methods, {r.s.tune, workers_key}),
-      [](const sweep_summary& m) {
-        return m.speed_up ? std::optional(quartiles{*m.speed_up, *m.speed_up, *m.speed_up}) : std::nullopt;
-      },
-      most_series - 1);
+  const auto of = [](const sweep_summary& m) {
+    return m.speed_up ? std::optional(quartiles{*m.speed_up, *m.speed_up, *m.speed_up}) : std::nullopt;
+  };
+  figure f = over_workers(r, "speed-up", "speed-up to a " + format_target(r),
+                          {"speed-up of the median time to target", x.axis().scale}, of, most_series - 1);
   f.caption = "Against the fewest workers of the same method." + f.caption.substr(f.caption.find('.') + 1);
   if (!r.s.tune.empty())
     f.caption += fmt::format(
         " Points of one line may have different values of {}, which makes a difference too.", r.s.tune);
-  figure_series ideal{"in proportion to workers", series_look::line, {}};
-  for (const sweep_summary& m : r.methods) ideal.points.push_back({x.x_of(m), x.x_of(m)});
+  figure_series ideal{"in proportion to workers", series_look::line};
+  for (const sweep_summary& m : r.methods) ideal.add(x.x_of(m), x.x_of(m));
   std::ranges::sort(ideal.points, {}, &figure_point::x);
   if (!ideal.points.empty() && ideal.points.front().x > 0) {
     const double least = ideal.points.front().x;
@@ -429,17 +319,13 @@ figure speed_up(const swept& r) {
 
 figure by_method(const swept& r) {
   const std::string judged(name_of(r.judged));
-  figure f{"methods", judged + " by method", format_medians(r), {"method"}, {judged}};
-  figure_series s{"median", series_look::points, {}};
+  figure f("methods", judged + " by method", format_medians(r), {"method"}, {judged});
+  figure_series s{"median"};
   std::vector<series_group> groups = groups_of(r, r.methods, {r.s.tune});
   f.caption += keep_best(groups, most_series, r.judged);
   for (const series_group& g : groups) {
     f.x.marks.push_back(g.name);
-    const std::optional<quartiles>& q = g.best->judged(r.judged);
-    if (!q || !std::isfinite(q->median)) continue;
-    s.points.push_back({static_cast<double>(f.x.marks.size()), q->median});
-    s.points.back().low = q->low;
-    s.points.back().high = q->high;
+    add_point(s.points, static_cast<double>(f.x.marks.size()), g.best->judged(r.judged));
   }
   f.series.push_back(std::move(s));
   return f;
@@ -451,20 +337,17 @@ figure loss_by_time(const swept& r) {
       std::ranges::any_of(r.curves, [](const curve_point& p) { return p.test_loss.has_value(); });
   const std::string loss = tested ? "test_loss" : "train_loss",
                     words = tested ? "test loss" : "training loss";
-  figure f{"loss-time",
-           fmt::format("{} by virtual time{}", words, with_tuned(r)),
-           "Of each method the run whose final figure is next to the median.",
-           {"virtual time [s]"},
-           {words}};
+  figure f("loss-time", fmt::format("{} by virtual time{}", words, with_tuned(r)),
+           "Of each method the run whose final figure is next to the median.", {"virtual time [s]"}, {words});
   std::vector<series_group> groups = groups_of(r, r.methods, {r.s.tune});
   f.caption += keep_best(groups, most_series, r.judged);
   double least = std::numeric_limits<double>::infinity(), most = 0;
   for (const series_group& g : groups) {
-    figure_series series{g.name, series_look::joined, {}};
+    figure_series series{g.name, series_look::joined};
     const std::optional<std::size_t> cell = median_cell(*g.best, r.rows, r.judged);
     for (const curve_point& p : r.curves)
       if (const auto y = figure_of(p, loss); cell && p.cell == *cell && y) {
-        series.points.push_back({p.time, *y});
+        series.add(p.time, *y);
         least = std::min(least, *y);
         most = std::max(most, *y);
       }
@@ -498,6 +381,94 @@ bool has_points(const figure& f) {
 }
 
 } // namespace
+
+quartiles quartiles_of(std::vector<double> numbers) {
+  if (numbers.empty()) throw std::invalid_argument("quartiles: there is no number");
+  std::ranges::sort(numbers);
+  return {quantile(numbers, 0.25), quantile(numbers, 0.5), quantile(numbers, 0.75)};
+}
+
+judged_figure judged_by(std::span<const sweep_row> rows) {
+  for (const judged_figure f : judged_figures)
+    if (std::ranges::any_of(rows, [&](const sweep_row& row) { return (row.*kind_of(f).of_row).has_value(); }))
+      return f;
+  return judged_figure::final_loss;
+}
+
+std::string_view name_of(judged_figure f) noexcept { return kind_of(f).name; }
+
+const std::optional<quartiles>& sweep_summary::judged(judged_figure f) const noexcept {
+  return this->*kind_of(f).of_method;
+}
+
+bool sweep_summary::better_than(const sweep_summary& other, judged_figure f) const noexcept {
+  const double mine = judged(f) ? judged(f)->median : worst(f);
+  const double theirs = other.judged(f) ? other.judged(f)->median : worst(f);
+  return f == judged_figure::test_accuracy ? mine > theirs : mine < theirs;
+}
+
+std::vector<sweep_summary> summaries_of(const sweep& s, std::span<const sweep_row> rows) {
+  std::vector<std::pair<std::vector<std::string>, row_group>> groups;
+  std::map<std::vector<std::string>, std::size_t> place;
+  for (const sweep_row& row : rows) {
+    std::vector<std::string> values = values_without(s, row.values, {seed_key});
+    const auto [at, is_new] = place.try_emplace(values, groups.size());
+    if (is_new) groups.push_back({std::move(values), {}});
+    groups[at->second].second.push_back(&row);
+  }
+  std::vector<sweep_summary> settings;
+  for (const auto& [values, group] : groups)
+    settings.push_back(summary_of(values, group, s.target.has_value()));
+  return settings;
+}
+
+std::vector<sweep_summary> tuned(const sweep& s, std::span<const sweep_summary> settings, judged_figure f) {
+  std::vector<sweep_summary> methods;
+  std::map<std::vector<std::string>, std::size_t> place;
+  for (const sweep_summary& m : settings) {
+    const auto [at, is_new] = place.try_emplace(values_without(s, m.values, {s.tune}), methods.size());
+    if (is_new)
+      methods.push_back(m);
+    else if (m.better_than(methods[at->second], f))
+      methods[at->second] = m;
+  }
+  add_speed_ups(s, methods);
+  return methods;
+}
+
+std::optional<std::size_t> median_cell(const sweep_summary& m, std::span<const sweep_row> rows,
+                                       judged_figure f) {
+  std::optional<std::size_t> nearest;
+  double distance = for_ever;
+  for (const sweep_row& row : rows) {
+    const std::optional<double>& figure = row.*kind_of(f).of_row;
+    if (!row.completed() || !figure || !m.judged(f) || std::ranges::find(m.cells, row.cell) == m.cells.end())
+      continue;
+    const double away = std::abs(*figure - m.judged(f)->median);
+    if (nearest && !(away < distance)) continue;
+    nearest = row.cell;
+    distance = away;
+  }
+  return nearest;
+}
+
+std::string summary_csv(const sweep& s, std::span<const sweep_summary> methods) {
+  std::string text;
+  for (const sweep_axis& axis : s.grid)
+    if (axis.key != seed_key) text += csv_field(axis.key) + ',';
+  text += "runs,completed,reached_target";
+  for (const auto& [name, of] : csv_figures)
+    for (const char* part : {"median", "q1", "q3"}) text += fmt::format(",{}_{}", name, part);
+  text += ",speed_up,missing_runs\n";
+  for (const sweep_summary& m : methods) {
+    for (std::size_t a = 0; a < s.grid.size(); ++a)
+      if (s.grid[a].key != seed_key) text += csv_field(m.values[a]) + ',';
+    text += fmt::format("{},{},{}", m.cells.size(), m.completed, m.reached);
+    for (const auto& [name, of] : csv_figures) text += fields_of(m.*of);
+    text += fmt::format(",{},{}\n", m.speed_up ? csv_field(*m.speed_up) : "", missing_of(s, m));
+  }
+  return text;
+}
 
 std::string words_of(const sweep& s, const sweep_summary& m,
                      std::initializer_list<std::string_view> without) {

@@ -21,7 +21,6 @@ struct quartiles {
 };
 
 /// Between two neighbours they are interpolated, as numpy does by default. Infinite numbers are allowed.
-///
 /// Errors  std::invalid_argument if there is no number.
 quartiles quartiles_of(std::vector<double> numbers);
 

@@ -1,4 +1,4 @@
-#include <mailgrad/lab/sweep/sweep_cells.hpp>
+#include <mailgrad/lab/sweep/sweep_folder.hpp>
 #include <mailgrad/lab/sweep/sweep_summary.hpp>
 #include <mailgrad/tests/lab/lab_runs.hpp>
 #include <mailgrad/tests/support/refusal.hpp>
