@@ -11,18 +11,10 @@
 #include <mailgrad/optim/cures/momentum_compensation.hpp>
 #include <mailgrad/optim/cures/momentum_look_ahead.hpp>
 #include <mailgrad/optim/cures/step_scales.hpp>
-#include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/settings.hpp>
-#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <span>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
@@ -161,7 +153,6 @@ std::vector<std::string> plugins_of_cure(std::string_view text) {
 
 std::vector<cure_form> cure_forms() {
   std::vector<cure_form> forms;
-  forms.reserve(known_cures.size());
   for (const known_cure& c : known_cures) forms.push_back(c.form);
   return forms;
 }

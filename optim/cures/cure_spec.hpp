@@ -2,13 +2,6 @@
 
 #include <mailgrad/optim/cures/cure.hpp>
 
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 namespace mailgrad {
 
 /// The answers of a cure's functions of the same names, without an object of it.

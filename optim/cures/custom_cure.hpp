@@ -3,12 +3,6 @@
 #include <mailgrad/optim/cures/cure.hpp>
 
 #include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
 
 // A user's own cure of staleness is a class that derives from `cure` and has a name.
 //

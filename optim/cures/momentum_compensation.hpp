@@ -2,9 +2,6 @@
 
 #include <mailgrad/optim/cures/cure.hpp>
 
-#include <span>
-#include <variant>
-
 namespace mailgrad {
 
 /// Asynchrony acts like a momentum of 1 - 1/M with M workers. The cure subtracts it from the momentum that

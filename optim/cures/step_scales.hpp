@@ -3,10 +3,6 @@
 #include <mailgrad/optim/cures/cure.hpp>
 #include <mailgrad/options/spelling.hpp>
 
-#include <algorithm>
-#include <cmath>
-#include <span>
-
 namespace mailgrad {
 
 /// What a stale gradient's step is multiplied by, from its gap, the numbers A and B after the name of the

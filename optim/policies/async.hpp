@@ -2,8 +2,6 @@
 
 #include <mailgrad/optim/policies/policy.hpp>
 
-#include <string_view>
-
 namespace mailgrad {
 
 /// Fully asynchronous: every gradient is applied as it comes, and its worker starts again at once.

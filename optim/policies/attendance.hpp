@@ -3,9 +3,6 @@
 #include <mailgrad/optim/policies/policy.hpp>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 

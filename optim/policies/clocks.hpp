@@ -3,9 +3,7 @@
 #include <mailgrad/optim/policies/policy.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 

@@ -3,7 +3,6 @@
 #include <mailgrad/optim/policies/policy.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <set>
 #include <vector>
 

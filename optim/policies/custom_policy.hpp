@@ -3,12 +3,6 @@
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
 
 // A user's own policy is a class that derives from `policy` and has a name.
 //

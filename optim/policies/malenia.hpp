@@ -2,8 +2,6 @@
 
 #include <mailgrad/optim/policies/policy.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <vector>
 
 namespace mailgrad {

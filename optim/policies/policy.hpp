@@ -4,7 +4,6 @@
 #include <mailgrad/optim/identity.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>

@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {

@@ -2,12 +2,7 @@
 
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 

@@ -21,11 +21,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
-#include <stdexcept>
 
 namespace mailgrad {
 
@@ -158,10 +155,16 @@ const known_policy& load_policy(std::string_view file) {
   return added;
 }
 
+/// The policy of this name, or of a plug-in that is loaded; null if there is none.
+const known_policy* policy_called(std::string_view word) {
+  const auto found = std::ranges::find(known_policies, word, &known_policy::name);
+  if (found != known_policies.end()) return &*found;
+  const custom_known_policy* const own = custom_policies().find(word);
+  return own ? &own->policy : nullptr;
+}
+
 const known_policy& find_policy(std::string_view name) {
-  const auto found = std::ranges::find(known_policies, name, &known_policy::name);
-  if (found != known_policies.end()) return *found;
-  if (const custom_known_policy* own = custom_policies().find(name)) return own->policy;
+  if (const known_policy* known = policy_called(name)) return *known;
   if (names_a_plugin(name)) return load_policy(name);
   throw std::invalid_argument(
       fmt::format("policy '{}' is unknown; {}", name, suggestion(name, policy_names())));
@@ -213,56 +216,6 @@ void check_against(std::string_view text, const known_policy& p, std::uint64_t n
                                   workers == 1 ? "worker" : "workers", p.rule.what, most));
 }
 
-} // namespace
-
-[[noreturn]] void refuse_policy(std::string_view text, const std::string& why) {
-  throw std::invalid_argument(fmt::format("policy '{}': {}", text, why));
-}
-
-std::vector<std::string_view> policy_names() {
-  std::vector<std::string_view> names;
-  names.reserve(known_policies.size());
-  for (const known_policy& p : known_policies) names.push_back(p.name);
-  for (const std::string_view own : custom_policies().words()) names.push_back(own);
-  return names;
-}
-
-std::vector<policy_form> policy_forms() {
-  std::vector<policy_form> forms;
-  forms.reserve(known_policies.size());
-  for (const known_policy& p : known_policies) forms.push_back(p.form);
-  return forms;
-}
-
-void register_policy(const custom_policy_entry& entry) {
-  require_usable(entry.name, entry);
-  if (std::ranges::find(known_policies, entry.name, &known_policy::name) != known_policies.end())
-    refuse_policy(entry.name, "is one of Mailgrad's; give yours another name");
-  custom_policies().add(entry.name, entry, "policy");
-}
-
-void register_policy(const custom_policy_entry& entry, std::string_view word) {
-  require_usable(word, entry);
-  custom_policies().add(word, entry, "policy");
-}
-
-namespace {
-
-/// Whether this is the name of a policy, or the file of a plug-in that is loaded.
-bool is_known_policy(std::string_view word) {
-  return std::ranges::find(known_policies, word, &known_policy::name) != known_policies.end() ||
-         custom_policies().find(word);
-}
-
-} // namespace
-
-void require_loaded(std::string_view text) {
-  if (const std::string_view word = name_of_choice(text); names_a_plugin(word) && !is_known_policy(word))
-    refuse_policy(text, "a plug-in is loaded by the process that names it, and by no other");
-}
-
-namespace {
-
 /// Gradients of a policy wait for their round or in a queue. A shard would fill both, and empty one.
 void require_one_waiting_room(std::string_view text, const policy& made) {
   if (made.has_rounds() && (made.takes_first() > 0 || made.queue_length() > 0))
@@ -281,6 +234,40 @@ bool reads_arrival(std::string_view name) {
 
 } // namespace
 
+[[noreturn]] void refuse_policy(std::string_view text, const std::string& why) {
+  throw std::invalid_argument(fmt::format("policy '{}': {}", text, why));
+}
+
+std::vector<std::string_view> policy_names() {
+  std::vector<std::string_view> names;
+  for (const known_policy& p : known_policies) names.push_back(p.name);
+  for (const std::string_view own : custom_policies().words()) names.push_back(own);
+  return names;
+}
+
+std::vector<policy_form> policy_forms() {
+  std::vector<policy_form> forms;
+  for (const known_policy& p : known_policies) forms.push_back(p.form);
+  return forms;
+}
+
+void register_policy(const custom_policy_entry& entry) {
+  require_usable(entry.name, entry);
+  if (std::ranges::find(known_policies, entry.name, &known_policy::name) != known_policies.end())
+    refuse_policy(entry.name, "is one of Mailgrad's; give yours another name");
+  custom_policies().add(entry.name, entry, "policy");
+}
+
+void register_policy(const custom_policy_entry& entry, std::string_view word) {
+  require_usable(word, entry);
+  custom_policies().add(word, entry, "policy");
+}
+
+void require_loaded(std::string_view text) {
+  if (const std::string_view word = name_of_choice(text); names_a_plugin(word) && !policy_called(word))
+    refuse_policy(text, "a plug-in is loaded by the process that names it, and by no other");
+}
+
 policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(text), workers_(workers) {
   const named_choice choice(text);
   const known_policy& p = find_policy(choice.name);
@@ -289,20 +276,18 @@ policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(t
   if (p.rule.gathers) gathers_ = numbers_.front();
   make_ = p.make;
   const auto made = make();
-  if (made) {
-    require_one_waiting_room(text, *made);
-    traits_ = {true,
-               made->always_fresh(),
-               made->makes_batches(),
-               made->shards_agree(),
-               made->deals_by_rank(),
-               made->queue_length(),
-               made->most_stale().has_value(),
-               made->has_rounds(),
-               reads_arrival(made->name())};
-  } else {
-    traits_.needs_shards = false;
-  }
+  traits_.needs_shards = made != nullptr;
+  if (!made) return;
+  require_one_waiting_room(text, *made);
+  traits_ = {true,
+             made->always_fresh(),
+             made->makes_batches(),
+             made->shards_agree(),
+             made->deals_by_rank(),
+             made->queue_length(),
+             made->most_stale().has_value(),
+             made->has_rounds(),
+             reads_arrival(made->name())};
 }
 
 std::unique_ptr<policy> policy_spec::make() const { return make_(numbers_, {workers_}); }

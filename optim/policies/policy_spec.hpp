@@ -2,11 +2,8 @@
 
 #include <mailgrad/optim/policies/policy.hpp>
 
-#include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace mailgrad {

@@ -2,10 +2,6 @@
 
 #include <mailgrad/optim/policies/attendance.hpp>
 
-#include <algorithm>
-#include <cstdint>
-#include <optional>
-
 namespace mailgrad {
 
 /// One update from all who have sent a gradient when a quorum is there and a grace window is over: the window
