@@ -3,10 +3,6 @@
 #include <mailgrad/optim/plugin.h>
 #include <mailgrad/optim/plugin_library.hpp>
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 // Checks of a user's rule before Mailgrad trains with it: its table must be complete, and its update must
 // work element by element, as plugin.h asks. `who` is the name of the rule in a message.
 

@@ -8,11 +8,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cstring>
-#include <stdexcept>
-#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -155,42 +151,6 @@ private:
   std::array<tile_values, MAILGRAD_PLUGIN_MOST_STATES> states_;
 };
 
-} // namespace
-
-void update(const stream& s, const custom_update& rule, const weight_penalty& penalty,
-            const weight_update& work, std::span<float* const> state) {
-  require_host(s, "update");
-  if (work.weights.size() != work.updated.size())
-    throw shape_error("update", shape{work.weights.size()}, shape{work.updated.size()});
-  require_states(rule, state);
-  run(rule, penalty, work, state, 0);
-}
-
-void update_rows(const stream& s, const custom_update& rule, const weight_penalty& penalty,
-                 const row_update& work, std::span<float* const> state) {
-  require_host(s, "update_rows");
-  require_states(rule, state);
-  require_fitting(work);
-  if (work.width > 0 && work.width <= tile / 2) {
-    rows_together rows(work, state);
-    const std::size_t at_once = tile / work.width;
-    for (std::size_t j = 0; j < work.rows.size(); j += at_once)
-      rows.update(rule, penalty, j, std::min(at_once, work.rows.size() - j));
-    return;
-  }
-  for (std::size_t j = 0; j < work.rows.size(); ++j) {
-    const std::size_t first = work.rows[j] * work.width;
-    const std::span<float> row = work.weights.subspan(first, work.width);
-    const scaled_gradient values{work.values.data() + j * work.width, work.scale};
-    run(rule, penalty, {row, row, {&values, 1}}, state, first);
-  }
-}
-
-namespace {
-
-/// The most floats of state that a rule keeps for a weight.
-constexpr std::size_t most_states = MAILGRAD_PLUGIN_MOST_STATES;
-
 /// Names of a rule's states, in the order its functor takes them.
 std::vector<std::string_view> state_names(const sgd_options&) { return {}; }
 std::vector<std::string_view> state_names(const momentum_options&) { return {"velocity"}; }
@@ -199,9 +159,7 @@ std::vector<std::string_view> state_names(const adagrad_options&) { return {"sum
 std::vector<std::string_view> state_names(const rmsprop_options&) { return {"mean_square"}; }
 std::vector<std::string_view> state_names(const adam_options&) { return {"mean", "mean_square"}; }
 std::vector<std::string_view> state_names(const custom_rule& o) {
-  static constexpr std::array<std::string_view, most_states> names{
-      "state 0", "state 1", "state 2", "state 3", "state 4", "state 5", "state 6", "state 7"};
-  return {names.begin(), names.begin() + o.table->states};
+  return {custom_state_names.begin(), custom_state_names.begin() + o.table->states};
 }
 
 std::vector<std::string_view> state_names(const delayed_nesterov_options&) { return {"momentum", "sum"}; }
@@ -285,7 +243,7 @@ public:
     require_place(s);
     require_range(work.first, work.weights.size(), work.step);
     prepare(work.step, work.rate);
-    const auto pointers = states_from(work.first);
+    const state_list pointers = states_from(work.first);
     mailgrad::update(s, rule_, penalty_, {work.weights, work.updated, work.gradients, work.share},
                      std::span(pointers).first(names_.size()));
   }
@@ -306,25 +264,20 @@ public:
     require_place(s);
     require_range(work.first, work.weights.size(), work.step);
     prepare(work.step, work.rate);
-    if constexpr (!is_custom) {
-      if (on_gpu()) return update_rows_there(s, work);
-    }
+    const state_list pointers = states_from(work.first);
+    const auto states = std::span(pointers).first(names_.size());
+    if constexpr (!is_custom)
+      if (on_gpu())
+        return update_summed_rows(
+            s, rule_, penalty_,
+            {work.weights, work.width, work.row_begin, work.row_end, work.gradients, work.scratch}, states);
     const bool sums_repeats = !names_.empty() || !penalty_.none() || is_custom;
     const row_list touched = sums_repeats ? rows_.distinct(work) : rows_.as_they_come(work);
-    const auto pointers = states_from(work.first);
     mailgrad::update_rows(s, rule_, penalty_,
-                          {work.weights, work.width, touched.rows, touched.values, work.scale},
-                          std::span(pointers).first(names_.size()));
+                          {work.weights, work.width, touched.rows, touched.values, work.scale}, states);
   }
 
 private:
-  void update_rows_there(const stream& s, const sparse_update& work) {
-    const auto pointers = states_from(work.first);
-    update_summed_rows(s, rule_, penalty_,
-                       {work.weights, work.width, work.row_begin, work.row_end, work.gradients, work.scratch},
-                       std::span(pointers).first(names_.size()));
-  }
-
   static constexpr bool is_custom = std::is_same_v<Options, custom_rule>;
 
   bool on_gpu() const noexcept { return std::holds_alternative<cuda_stream>(where_); }
@@ -340,15 +293,15 @@ private:
                                      to_string(device{device_kind::cuda, own.device})));
   }
 
-  std::array<float*, most_states> states_from(std::size_t first) {
-    std::array<float*, most_states> pointers{};
+  state_list states_from(std::size_t first) {
+    state_list pointers{};
     for (std::size_t i = 0; i < names_.size(); ++i) pointers[i] = state_of(i).data() + first;
     return pointers;
   }
 
   stream where_; ///< of the device queue whose kernels reach the state
   std::vector<std::string_view> names_;
-  std::array<memory, most_states> states_;
+  std::array<memory, MAILGRAD_PLUGIN_MOST_STATES> states_;
   row_sum rows_;
   update_number prepared_{0}; ///< the step for which `rule_` and `penalty_` were made
   double prepared_scale_ = 1; ///< the factor on the learning rate of that step
@@ -356,7 +309,48 @@ private:
   weight_penalty penalty_;
 };
 
+void require_fitting(const sparse_update& work) {
+  if (work.width > 0 && work.values.size() / work.width < work.rows.size())
+    throw shape_error(fmt::format("update_rows: {} values for {} rows of {}", work.values.size(),
+                                  work.rows.size(), work.width));
+  const std::int64_t rows = std::int64_t{work.row_end} - work.row_begin;
+  const auto height = static_cast<std::size_t>(rows);
+  const std::size_t held = work.width == 0 ? height : work.weights.size() / work.width;
+  if (rows < 0 || held != height || work.weights.size() != height * work.width)
+    throw shape_error(fmt::format("update_rows: {} weights for rows {} to {} of {}", work.weights.size(),
+                                  work.row_begin, work.row_end, work.width));
+}
+
 } // namespace
+
+void update(const stream& s, const custom_update& rule, const weight_penalty& penalty,
+            const weight_update& work, std::span<float* const> state) {
+  require_host(s, "update");
+  if (work.weights.size() != work.updated.size())
+    throw shape_error("update", shape{work.weights.size()}, shape{work.updated.size()});
+  require_states(rule, state);
+  run(rule, penalty, work, state, 0);
+}
+
+void update_rows(const stream& s, const custom_update& rule, const weight_penalty& penalty,
+                 const row_update& work, std::span<float* const> state) {
+  require_host(s, "update_rows");
+  require_states(rule, state);
+  require_fitting(work);
+  if (work.width > 0 && work.width <= tile / 2) {
+    rows_together rows(work, state);
+    const std::size_t at_once = tile / work.width;
+    for (std::size_t j = 0; j < work.rows.size(); j += at_once)
+      rows.update(rule, penalty, j, std::min(at_once, work.rows.size() - j));
+    return;
+  }
+  for (std::size_t j = 0; j < work.rows.size(); ++j) {
+    const std::size_t first = work.rows[j] * work.width;
+    const std::span<float> row = work.weights.subspan(first, work.width);
+    const scaled_gradient values{work.values.data() + j * work.width, work.scale};
+    run(rule, penalty, {row, row, {&values, 1}}, state, first);
+  }
+}
 
 void optimizer::require_range(std::size_t first, std::size_t count, update_number step) const {
   if (step.of_weights == 0 || step.of_state == 0)
@@ -386,59 +380,27 @@ std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std:
       options.rule);
 }
 
-namespace {
-
-void require_fitting(const sparse_update& work) {
-  if (work.width > 0 && work.values.size() / work.width < work.rows.size())
-    throw shape_error(fmt::format("update_rows: {} values for {} rows of {}", work.values.size(),
-                                  work.rows.size(), work.width));
-  const std::int64_t rows = std::int64_t{work.row_end} - work.row_begin;
-  const auto height = static_cast<std::size_t>(rows);
-  const std::size_t held = work.width == 0 ? height : work.weights.size() / work.width;
-  if (rows < 0 || held != height || work.weights.size() != height * work.width)
-    throw shape_error(fmt::format("update_rows: {} weights for rows {} to {} of {}", work.weights.size(),
-                                  work.row_begin, work.row_end, work.width));
-}
-
-/// Calls `f(row of the shard, its values)` for each entry that belongs to the shard.
-template <class F>
-void for_each_row(const sparse_update& work, F f) {
-  for (std::size_t j = 0; j < work.rows.size() && work.rows[j] >= 0; ++j) {
-    const std::int32_t row = work.rows[j];
-    if (row < work.row_begin || row >= work.row_end) continue;
-    f(static_cast<std::uint32_t>(row - work.row_begin), work.values.subspan(j * work.width, work.width));
-  }
-}
-
-} // namespace
-
-row_list row_sum::as_they_come(const sparse_update& work) {
+row_list row_sum::of_shard(const sparse_update& work, bool sums_repeats) {
   require_fitting(work);
   rows_.clear();
   values_.clear();
-  for_each_row(work, [this](std::uint32_t row, std::span<const float> values) {
+  if (sums_repeats)
+    place_.resize(std::max(place_.size(), static_cast<std::size_t>(work.row_end - work.row_begin)));
+  for (std::size_t j = 0; j < work.rows.size() && work.rows[j] >= 0; ++j) {
+    if (work.rows[j] < work.row_begin || work.rows[j] >= work.row_end) continue;
+    const auto row = static_cast<std::uint32_t>(work.rows[j] - work.row_begin);
+    const auto values = work.values.subspan(j * work.width, work.width);
+    if (sums_repeats && place_[row] != 0) {
+      float* sum = values_.data() + (place_[row] - 1) * work.width;
+      for (std::size_t c = 0; c < work.width; ++c) sum[c] += values[c];
+      continue;
+    }
     rows_.push_back(row);
     values_.insert(values_.end(), values.begin(), values.end());
-  });
-  return {rows_, values_};
-}
-
-row_list row_sum::distinct(const sparse_update& work) {
-  require_fitting(work);
-  rows_.clear();
-  values_.clear();
-  place_.resize(std::max(place_.size(), static_cast<std::size_t>(work.row_end - work.row_begin)));
-  for_each_row(work, [&](std::uint32_t row, std::span<const float> values) {
-    if (place_[row] == 0) {
-      rows_.push_back(row);
-      values_.insert(values_.end(), values.begin(), values.end());
-      place_[row] = static_cast<std::uint32_t>(rows_.size());
-      return;
-    }
-    float* sum = values_.data() + (place_[row] - 1) * work.width;
-    for (std::size_t c = 0; c < work.width; ++c) sum[c] += values[c];
-  });
-  for (const std::uint32_t row : rows_) place_[row] = 0;
+    if (sums_repeats) place_[row] = static_cast<std::uint32_t>(rows_.size());
+  }
+  if (sums_repeats)
+    for (const std::uint32_t row : rows_) place_[row] = 0;
   return {rows_, values_};
 }
 

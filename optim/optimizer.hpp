@@ -2,17 +2,9 @@
 
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/kernels/update.hpp>
-#include <mailgrad/optim/custom_rule.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/memory.hpp>
 #include <mailgrad/tensor/stream.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
@@ -154,11 +146,13 @@ struct row_list {
 class row_sum {
 public:
   /// Every row of the shard, repeats and all.
-  row_list as_they_come(const sparse_update& work);
+  row_list as_they_come(const sparse_update& work) { return of_shard(work, false); }
   /// Every row of the shard once.
-  row_list distinct(const sparse_update& work);
+  row_list distinct(const sparse_update& work) { return of_shard(work, true); }
 
 private:
+  row_list of_shard(const sparse_update& work, bool sums_repeats);
+
   std::vector<std::uint32_t> rows_;
   std::vector<float> values_;
   std::vector<std::uint32_t> place_; ///< by row: 1 + its index in `rows_`, or 0 if it is not there

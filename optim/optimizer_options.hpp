@@ -7,13 +7,7 @@
 
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <variant>
-#include <vector>
 
 namespace mailgrad {
 

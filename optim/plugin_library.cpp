@@ -11,7 +11,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <span>
 #include <system_error>
 #include <utility>

@@ -47,20 +47,6 @@ std::string format_shape(const cosine_schedule& s) {
   return fmt::format("cosine:total={},final={:.17g}", s.total, s.final);
 }
 
-step_schedule read_step(settings& text) {
-  step_schedule s;
-  s.every = text.take_whole("every", s.every);
-  s.factor = text.take_number("factor", s.factor, 0, unlimited);
-  return s;
-}
-
-cosine_schedule read_cosine(settings& text) {
-  cosine_schedule s;
-  s.total = text.take_whole("total", s.total);
-  s.final = text.take_number("final", s.final, 0, unlimited);
-  return s;
-}
-
 void require_valid(const constant_schedule&, std::uint64_t) {}
 
 void require_valid(const step_schedule& s, std::uint64_t) {
@@ -101,9 +87,11 @@ learning_rate_schedule parse_schedule(std::string_view text) {
   learning_rate_schedule schedule;
   schedule.warmup = words.take_whole("warmup", schedule.warmup);
   if (words.name() == "step")
-    schedule.shape = read_step(words);
+    schedule.shape = step_schedule{words.take_whole("every", step_schedule{}.every),
+                                   words.take_number("factor", step_schedule{}.factor, 0, unlimited)};
   else if (words.name() == "cosine")
-    schedule.shape = read_cosine(words);
+    schedule.shape = cosine_schedule{words.take_whole("total", cosine_schedule{}.total),
+                                     words.take_number("final", cosine_schedule{}.final, 0, unlimited)};
   else if (words.name() != "constant")
     throw std::invalid_argument(
         fmt::format("schedule '{}' is unknown; {}", words.name(), suggestion(words.name(), names)));

@@ -2,15 +2,9 @@
 
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/optim/optimizer.hpp>
-#include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <vector>
+#include <array>
 
 namespace mailgrad {
 
@@ -61,6 +55,10 @@ protected:
 /// Errors  std::invalid_argument: there are no variables; device_error for a device queue of a GPU.
 std::unique_ptr<optimizer> make_variable_optimizer(const optimizer_options& options, std::size_t shard_size,
                                                    device_queue& at, std::vector<shard_variable> variables);
+
+/// The names of the states of a user's rule.
+inline constexpr std::array<std::string_view, MAILGRAD_PLUGIN_MOST_STATES> custom_state_names{
+    "state 0", "state 1", "state 2", "state 3", "state 4", "state 5", "state 6", "state 7"};
 
 /// Makes room for so many floats; what was there is lost where it grows.
 inline void grow(block& memory, std::size_t floats) {
