@@ -1,13 +1,7 @@
 #pragma once
 
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/tensor/tensor.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <vector>
 
 namespace mailgrad {
 

@@ -2,18 +2,10 @@
 
 #include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/data/table_layout.hpp>
-#include <mailgrad/tensor/shape.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <initializer_list>
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
-#include <vector>
 
 namespace mailgrad {
 
@@ -172,6 +164,11 @@ private:
   std::size_t size_ = 0;
   std::size_t classes_ = 0;
 };
+
+/// The samples of these rows, copied.
+///
+/// Errors  std::invalid_argument for windows of a text, which overlap and are cut by slice().
+dataset take_rows(const dataset& all, std::span<const std::size_t> rows);
 
 struct data_source;
 struct data_reading;

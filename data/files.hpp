@@ -34,14 +34,14 @@ struct file_options {
 /// The files of one data set.
 struct data_files {
   file_format format = file_format::automatic;
-  std::string name;
-  std::vector<std::filesystem::path> train; ///< files, or the folder of pictures
-  std::filesystem::path train_labels;       ///< IDX and npy; empty if there is none
-  std::filesystem::path test;               ///< if empty, the training file has to be cut
-  std::filesystem::path test_labels;        ///< IDX and npy; empty if there is none
-  std::filesystem::path class_names;        ///< a file with one name a line; empty if there is none
-  std::size_t label_bytes = 1;              ///< of a record of CIFAR; the last of them is its class
-  std::filesystem::path items;              ///< a file that describes what is rated; empty if there is none
+  std::string name{};
+  std::vector<std::filesystem::path> train{}; ///< files, or the folder of pictures
+  std::filesystem::path train_labels{};       ///< IDX and npy; empty if there is none
+  std::filesystem::path test{};               ///< if empty, the training file has to be cut
+  std::filesystem::path test_labels{};        ///< IDX and npy; empty if there is none
+  std::filesystem::path class_names{};        ///< a file with one name a line; empty if there is none
+  std::size_t label_bytes = 1;                ///< of a record of CIFAR; the last of them is its class
+  std::filesystem::path items{};              ///< a file that describes what is rated; empty if there is none
 
   /// Returns the paths of all files of the data set.
   std::vector<std::filesystem::path> all() const;

@@ -1,7 +1,6 @@
 #include <mailgrad/data/open.hpp>
 
 #include <mailgrad/data/data_reading.hpp>
-#include <mailgrad/data/files.hpp>
 #include <mailgrad/data/formats/cifar.hpp>
 #include <mailgrad/data/formats/idx.hpp>
 #include <mailgrad/data/formats/text.hpp>
@@ -11,44 +10,13 @@
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 #include <new>
-#include <span>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
-
-namespace {
-
-/// Opens arrays of numpy in an archive *.npz: x_train, y_train, x_test and y_test, or x and y to be cut.
-/// Samples count along the first axis. Bytes are pictures; other numbers are taken as they are. Unless the
-/// options have a task, the answers of the training part are classes if they are all whole, of whatever type.
-///
-/// Errors  file_error: arrays that are not there or do not fit together, and as npz_file.
-data_split open_npz(const data_files& files, const open_options& options);
-
-/// The same for arrays that are files of their own, *.npy: samples with their answers, and those of a test
-/// part if there is one.
-///
-/// Errors  file_error: samples without a file of answers; arrays that do not fit together, and as npy_file.
-data_split open_npy(const data_files& files, const open_options& options);
-
-} // namespace
 
 namespace fs = std::filesystem;
 
 namespace {
-
-/// Returns how many of `count` are for training. At least one is for training and one for testing.
-std::size_t training_part(std::size_t count, const open_options& options, double usual) {
-  const double fraction = options.files.train_fraction.value_or(usual);
-  const auto part = static_cast<std::size_t>(std::llround(static_cast<double>(count) * fraction));
-  return std::clamp<std::size_t>(part, 1, count - 1);
-}
 
 /// Checks that training pictures and test pictures have the same size.
 void require_same_dims(const byte_features& train, const fs::path& train_file, const byte_features& test,
@@ -102,14 +70,12 @@ dataset join_files(const data_files& files, const open_options& options, std::si
 data_split open_cifar(const data_files& files, const open_options& options) {
   std::vector<std::string> names = read_names(files.class_names);
   dataset train = join_files(files, options, options.classes > 0 ? options.classes : names.size());
-  data_split split;
-  if (files.test.empty()) {
-    split = cut(files.train.front(), std::move(train), options);
-  } else {
+  std::optional<dataset> test;
+  if (!files.test.empty()) {
     const cifar_record record{options.record_dims, files.label_bytes};
-    split.test = join_cifar(read_cifar(files.test, record, train.classes()), train.classes());
-    split.train = std::move(train);
+    test = join_cifar(read_cifar(files.test, record, train.classes()), train.classes());
   }
+  data_split split = with_test(files.train.front(), std::move(train), std::move(test), options);
   split.class_names = std::move(names);
   split.divisors = {byte_features::largest};
   return split;
@@ -134,26 +100,14 @@ data_split open_libsvm(const data_files& files, const open_options& options) {
   wanted.may_be_wider = options.features == 0;
   wanted.features = train.features.width;
   dataset first{std::move(train.features), std::move(train.labels), labels.classes()};
-  data_split split;
-  if (files.test.empty()) {
-    split = cut(file, std::move(first), options);
-  } else {
+  std::optional<dataset> tested;
+  if (!files.test.empty()) {
     libsvm_rows test = read_libsvm(files.test, wanted, labels);
-    split = {std::move(first), {std::move(test.features), std::move(test.labels), labels.classes()}, {}, {}};
+    tested = {std::move(test.features), std::move(test.labels), labels.classes()};
   }
+  data_split split = with_test(files.train.front(), std::move(first), std::move(tested), options);
   split.class_names = labels.names();
   return split;
-}
-
-data_split whole_text(const fs::path& file, text_corpus corpus, std::size_t window, std::size_t stride) {
-  if (corpus.tokens.size() <= window)
-    throw_malformed(
-        file, fmt::format("expected over {} characters, the window, found {}", window, corpus.tokens.size()));
-  const std::size_t symbols = corpus.symbols.size();
-  return {{},
-          {token_windows{std::move(corpus.tokens), window, stride}, {}, symbols},
-          {},
-          std::move(corpus.symbols)};
 }
 
 data_split open_text(const data_files& files, const open_options& options) {
@@ -163,8 +117,15 @@ data_split open_text(const data_files& files, const open_options& options) {
   const std::size_t window = options.window;
   const std::size_t stride = options.stride > 0 ? options.stride : window;
   const std::size_t count = corpus.tokens.size();
-  if (options.known) return whole_text(file, std::move(corpus), window, stride);
-  const std::size_t part = count < 2 ? 0 : training_part(count, options, usual_text_fraction);
+  const std::size_t symbols = corpus.symbols.size();
+  if (options.known) {
+    if (count <= window)
+      throw_malformed(file, fmt::format("expected over {} characters, the window, found {}", window, count));
+    dataset all(token_windows{std::move(corpus.tokens), window, stride}, {}, symbols);
+    return {{}, std::move(all), {}, std::move(corpus.symbols)};
+  }
+  const double fraction = options.files.train_fraction.value_or(usual_text_fraction);
+  const std::size_t part = count < 2 ? 0 : part_of(count, fraction);
   if (part <= window || count - part <= window)
     throw_malformed(
         file,
@@ -174,7 +135,6 @@ data_split open_text(const data_files& files, const open_options& options) {
   token_windows test{{middle, corpus.tokens.end()}, window, stride};
   corpus.tokens.resize(part); // not copied, because it is most of the text
   token_windows train{std::move(corpus.tokens), window, stride};
-  const std::size_t symbols = corpus.symbols.size();
   return {{std::move(train), {}, symbols}, {std::move(test), {}, symbols}, {}, std::move(corpus.symbols)};
 }
 
@@ -185,7 +145,8 @@ data_split open_ratings(const data_files& files, const open_options& options) {
   const dataset all = read_ratings(file, files.items, ratings); // in the order in which they are cut
   if (options.known) return {{}, all, {}, {}};
   if (all.size() < 2) throw_malformed(file, "expected two rows or more to cut off a test set, found 1");
-  const std::size_t part = training_part(all.size(), options, usual_training_fraction);
+  const std::size_t part =
+      part_of(all.size(), options.files.train_fraction.value_or(usual_training_fraction));
   return {all.slice(0, part), all.slice(part, all.size() - part), {}, {}};
 }
 
@@ -205,146 +166,18 @@ data_split open_pictures(const data_files& files, const open_options& options) {
   remark_deep(files.train.front(), train, remarks);
   wanted.dims = train.images.dims;
   dataset first{std::move(train.images), std::move(train.labels), labels.classes()};
-  data_split split;
-  if (files.test.empty()) {
-    split = cut(files.train.front(), std::move(first), options);
-  } else {
+  std::optional<dataset> tested;
+  if (!files.test.empty()) {
     labelled_pictures test = read_pictures(files.test, wanted, labels);
     remark_deep(files.test, test, remarks);
-    split.test = {std::move(test.images), std::move(test.labels), labels.classes()};
-    split.train = std::move(first);
+    tested = {std::move(test.images), std::move(test.labels), labels.classes()};
   }
+  data_split split = with_test(files.train.front(), std::move(first), std::move(tested), options);
   split.class_names = labels.names();
   split.divisors = {byte_features::largest};
   split.remarks = std::move(remarks);
   return split;
 }
-
-/// The option that only files of another format have; empty: there is none.
-std::string_view misplaced_option(const data_files& files, const open_options& options) {
-  const csv_options& c = options.csv;
-  if (files.format != file_format::csv) {
-    if (c.header != csv_header::automatic) return "--header (csv_options::header), for CSV";
-    if (c.delimiter != 0) return "--delimiter (csv_options::delimiter), for CSV";
-    if (c.decimal != 0) return "--decimal (csv_options::decimal), for CSV";
-    if (c.label != csv_label::automatic) return "--label (csv_options::label), for CSV";
-    if (c.missing != missing_values::refuse) return "--missing (csv_options::missing), for CSV";
-    if (!c.categories.empty()) return "--categories (csv_options::categories), for CSV";
-    if (!c.left_out.empty()) return "--leave-out (csv_options::left_out), for CSV";
-  }
-  if (files.format != file_format::text && options.window != open_options{}.window)
-    return "--window (open_options::window), for texts";
-  if (files.format != file_format::ratings && options.ratings.order != rating_order::random)
-    return "--split (rating_options::order), for ratings";
-  return {};
-}
-
-void require_fitting_options(const data_files& files, const open_options& options) {
-  if (const std::string_view misplaced =
-          options.known ? std::string_view() : misplaced_option(files, options);
-      !misplaced.empty())
-    throw_malformed(files.train.front(),
-                    fmt::format("expected data that fit the option {}, found another format", misplaced));
-  const bool ratings = files.format == file_format::ratings;
-  if (options.task == label_kind::classes && ratings)
-    throw_malformed(files.train.front(), "expected classes, found ratings, which are numbers to predict");
-  const bool either = files.format == file_format::csv || files.format == file_format::npz ||
-                      files.format == file_format::npy;
-  if (options.task == label_kind::numbers && !ratings && !either)
-    throw_malformed(files.train.front(),
-                    "expected numbers to predict, as a CSV file may have them, found classes");
-  if (options.features > 0 && files.format != file_format::libsvm && !options.known)
-    throw_malformed(files.train.front(),
-                    "expected a libsvm file, as --features (open_options::features) is given, "
-                    "found another format, whose files show how wide they are");
-}
-
-data_split open_files(const data_files& files, const open_options& options) {
-  require_fitting_options(files, options);
-  switch (files.format) {
-  case file_format::idx:
-    return open_idx(files, options);
-  case file_format::cifar:
-    return open_cifar(files, options);
-  case file_format::csv:
-    return open_csv(files, options);
-  case file_format::libsvm:
-    return open_libsvm(files, options);
-  case file_format::text:
-    return open_text(files, options);
-  case file_format::ratings:
-    return open_ratings(files, options);
-  case file_format::npz:
-    return open_npz(files, options);
-  case file_format::npy:
-    return open_npy(files, options);
-  case file_format::pictures:
-    return open_pictures(files, options);
-  case file_format::automatic:
-    break;
-  }
-  if (const std::string_view advice = advice_on(files.train.front()); !advice.empty())
-    throw_malformed(files.train.front(), fmt::format("expected a data set, found {}", advice));
-  throw_malformed(
-      files.train.front(),
-      "expected IDX, CIFAR (*.bin), CSV, libsvm, ratings, arrays of numpy or UTF-8 text, plain or "
-      "packed by gzip, found none of them in its first bytes");
-}
-
-std::uint64_t bytes_on_disk(const data_files& files) {
-  std::uint64_t sum = 0;
-  std::error_code gone;
-  for (const fs::path& file : files.all())
-    if (const std::uint64_t size = fs::file_size(file, gone); !gone) sum += size;
-  return sum;
-}
-
-[[noreturn]] void throw_too_large(const data_files& files) {
-  throw file_error(
-      std::make_error_code(std::errc::not_enough_memory),
-      fmt::format(
-          "{}: out of memory after reading some of its {}; a character of text takes 4 bytes, an entry "
-          "of libsvm 8, a number of CSV 4, and a test set that is cut off as much again; take a part "
-          "of it",
-          in_quotes(files.name), byte_count(bytes_on_disk(files)).text()));
-}
-
-void require_sensible(const open_options& options) {
-  const double fraction = options.files.train_fraction.value_or(usual_training_fraction);
-  if (!(fraction > 0 && fraction < 1))
-    throw std::invalid_argument("open_data: train_fraction lies between 0 and 1");
-  if (options.window == 0) throw std::invalid_argument("open_data: a window needs a token");
-  if (!(options.validation >= 0 && options.validation < 1))
-    throw std::invalid_argument("validation: the share of the training samples lies between 0 and 1");
-}
-
-} // namespace
-
-data_split open_data(std::string_view name_or_path, const open_options& options) {
-  require_sensible(options);
-  const data_files files = find_files(name_or_path, options.files);
-  try {
-    const open_options o = settled(files, options);
-    data_split split = open_files(files, o);
-    split.name = files.name;
-    if (o.validation > 0)
-      hold_out(split, o.validation, o.seed,
-               files.format == file_format::ratings ? held_out::last : held_out::drawn);
-    if (is_told(o))
-      split.source = std::make_shared<const data_source>(data_source{std::string(name_or_path), o});
-    data_reading noted = split.reading ? *split.reading : data_reading{};
-    split.reading = std::make_shared<const data_reading>(reading_of(split, files, o, std::move(noted)));
-    if (!o.known)
-      for (std::string& remark : remarks_on(split)) split.remarks.push_back(std::move(remark));
-    return split;
-  } catch (const std::bad_alloc&) {
-    throw_too_large(files);
-  }
-}
-
-namespace fs = std::filesystem;
-
-namespace {
 
 bool is_float(npy_number n) { return n == npy_number::f64 || n == npy_number::f32 || n == npy_number::f16; }
 
@@ -358,33 +191,6 @@ bool is_whole(double x) {
   throw_malformed(x.file(),
                   fmt::format("arrays {} and {}: {}", in_quotes(x.name()), in_quotes(y.name()), what));
 }
-
-/// Reads the arrays of a data set, wherever they lie, and says with the file what is wrong.
-class array_reader {
-public:
-  explicit array_reader(const open_options& options)
-      : options_(options), labels_(labels_for(options)), kind_(options.task) {}
-
-  /// The samples of two arrays. Those for training come first, as they settle the labels.
-  dataset samples(npy_file x, npy_file y);
-  /// Both parts, or one part to be cut.
-  data_split split(dataset first, std::optional<dataset> test, const fs::path& file,
-                   const fs::path& test_file);
-
-private:
-  feature_store features(npy_file& x);
-  dataset with_answers(feature_store read, npy_file& y);
-  dataset with_floats(feature_store read, npy_file& y);
-  dataset with_classes(feature_store read, const npy_file& y, std::span<const std::int64_t> numbers);
-  void divide(std::vector<float>& values) const;
-
-  const open_options& options_;
-  label_map labels_;
-  std::optional<label_kind> kind_; ///< what is learnt, once somebody or the first answers have said it
-  std::vector<float> divisors_;
-  std::vector<std::string> remarks_;
-  bool is_first_ = true; ///< the samples that are read decide what numbers are divided by
-};
 
 /// Pictures of three axes, samples, rows and columns, have one channel.
 shape sample_dims(const npy_file& x) {
@@ -401,113 +207,117 @@ shape sample_dims(const npy_file& x) {
   return dims;
 }
 
-void array_reader::divide(std::vector<float>& values) const {
-  if (divisors_.empty()) return;
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] /= divisors_[i % divisors_.size()];
-}
+/// Reads the arrays of a data set, wherever they lie, and says with the file what is wrong.
+class array_reader {
+public:
+  explicit array_reader(const open_options& options)
+      : options_(options), labels_(labels_for(options)), kind_(options.task) {}
 
-feature_store array_reader::features(npy_file& x) {
-  const shape dims = sample_dims(x);
-  const std::size_t count = x.header().dims.size();
-  const bool bytes = x.header().numbers == npy_number::u8;
-  options_.limit.require(x.file(), count * (bytes ? 1 : sizeof(float)));
-  if (options_.known) divisors_ = options_.known->divisors;
-  if (divisors_.size() > 1 && divisors_.size() != dims.size())
-    throw_malformed(x.file(),
-                    fmt::format("expected {} numbers a sample, as the model was trained on, found {}",
-                                divisors_.size(), dims.size()));
-  if (bytes && divisors_.size() < 2) {
-    if (!options_.known && is_first_) divisors_ = {byte_features::largest};
+  /// The samples of two arrays. Those for training come first, as they settle the labels.
+  dataset samples(npy_file x, npy_file y) {
+    const shape& answers = y.header().dims;
+    if (answers.rank() == 0 || answers.size() != answers[0])
+      y.fail(fmt::format("expected one number a sample, found shape {}", to_string(answers)));
+    feature_store read = features(x);
+    if (x.header().dims[0] != answers[0])
+      refuse_both(x, y, fmt::format("{} samples have {} answers", x.header().dims[0], answers[0]));
+    try {
+      return with_answers(std::move(read), y);
+    } catch (const std::invalid_argument& e) { // a number that is not finite
+      refuse_both(x, y, e.what());
+    }
+  }
+  /// Both parts, or one part to be cut.
+  data_split split(const data_files& files, dataset first, std::optional<dataset> test) {
+    if (test && first.sample_dims() != test->sample_dims())
+      throw_malformed(files.format == file_format::npz ? files.train.front() : files.test,
+                      fmt::format("expected samples of {} in x_test, as in x_train, found {}",
+                                  to_string(first.sample_dims()), to_string(test->sample_dims())));
+    data_split both = with_test(files.train.front(), std::move(first), std::move(test), options_);
+    both.class_names = labels_.names();
+    both.divisors = divisors_;
+    both.remarks = std::move(remarks_);
+    return both;
+  }
+
+private:
+  feature_store features(npy_file& x) {
+    const shape dims = sample_dims(x);
+    const std::size_t count = x.header().dims.size();
+    const bool bytes = x.header().numbers == npy_number::u8;
+    options_.limit.require(x.file(), count * (bytes ? 1 : sizeof(float)));
+    if (options_.known) divisors_ = options_.known->divisors;
+    if (divisors_.size() > 1 && divisors_.size() != dims.size())
+      throw_malformed(x.file(),
+                      fmt::format("expected {} numbers a sample, as the model was trained on, found {}",
+                                  divisors_.size(), dims.size()));
+    if (bytes && divisors_.size() < 2) {
+      if (!options_.known && is_first_) divisors_ = {byte_features::largest};
+      is_first_ = false;
+      byte_features f{dims, std::vector<std::uint8_t>(count), divisors_.empty() ? 1 : 1 / divisors_.front()};
+      x.read(std::span(f.values));
+      return f;
+    }
     is_first_ = false;
-    byte_features f{dims, std::vector<std::uint8_t>(count), divisors_.empty() ? 1 : 1 / divisors_.front()};
+    float_features f{dims, std::vector<float>(count)};
     x.read(std::span(f.values));
+    divide(f.values, divisors_);
     return f;
   }
-  is_first_ = false;
-  float_features f{dims, std::vector<float>(count)};
-  x.read(std::span(f.values));
-  divide(f.values);
-  return f;
-}
 
-dataset array_reader::with_classes(feature_store read, const npy_file& y,
-                                   std::span<const std::int64_t> numbers) {
-  std::vector<std::int32_t> classes(numbers.size());
-  const bool opens = labels_.is_open();
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const auto label = labels_.find(std::to_string(numbers[i]));
-    if (!label) y.fail(fmt::format("expected {}, found {} at number {}", labels_.expected(), numbers[i], i));
-    classes[i] = *label;
+  dataset with_answers(feature_store read, npy_file& y) {
+    if (!kind_ && is_float(y.header().numbers)) return with_floats(std::move(read), y);
+    if (!kind_) kind_ = label_kind::classes;
+    if (kind_ == label_kind::classes) {
+      std::vector<std::int64_t> numbers(y.left());
+      y.read(std::span(numbers));
+      return with_classes(std::move(read), y, numbers);
+    }
+    std::vector<float> targets(y.left());
+    y.read(std::span(targets));
+    return {std::move(read), std::move(targets)};
   }
-  if (opens) labels_.settle(classes);
-  return {std::move(read), std::move(classes), labels_.classes()};
-}
 
-/// The first answers, of a type that fractions have: if they are all whole, they are classes.
-dataset array_reader::with_floats(feature_store read, npy_file& y) {
-  std::vector<double> numbers(y.left());
-  y.read(std::span(numbers));
-  kind_ = std::ranges::all_of(numbers, is_whole) ? label_kind::classes : label_kind::numbers;
-  if (kind_ == label_kind::numbers) {
-    const auto wide =
-        std::ranges::find_if(numbers, [](double x) { return std::isfinite(x) && !fits_float(x); });
-    if (wide != numbers.end())
-      y.fail(fmt::format("number {} is too large for float32", wide - numbers.begin()));
-    return {std::move(read), std::vector<float>(numbers.begin(), numbers.end())};
-  }
-  dataset samples =
-      with_classes(std::move(read), y, std::vector<std::int64_t>(numbers.begin(), numbers.end()));
-  remarks_.push_back(
-      fmt::format("{}: all {} numbers of array {} are whole, so they are taken for {} classes; "
-                  "--task regression (open_options::task) learns them as numbers",
-                  y.file().filename().string(), numbers.size(), in_quotes(y.name()), samples.classes()));
-  return samples;
-}
-
-dataset array_reader::with_answers(feature_store read, npy_file& y) {
-  if (!kind_ && is_float(y.header().numbers)) return with_floats(std::move(read), y);
-  if (!kind_) kind_ = label_kind::classes;
-  if (kind_ == label_kind::classes) {
-    std::vector<std::int64_t> numbers(y.left());
+  /// The first answers, of a type that fractions have: if they are all whole, they are classes.
+  dataset with_floats(feature_store read, npy_file& y) {
+    std::vector<double> numbers(y.left());
     y.read(std::span(numbers));
-    return with_classes(std::move(read), y, numbers);
+    kind_ = std::ranges::all_of(numbers, is_whole) ? label_kind::classes : label_kind::numbers;
+    if (kind_ == label_kind::numbers) {
+      const auto wide =
+          std::ranges::find_if(numbers, [](double x) { return std::isfinite(x) && !fits_float(x); });
+      if (wide != numbers.end())
+        y.fail(fmt::format("number {} is too large for float32", wide - numbers.begin()));
+      return {std::move(read), std::vector<float>(numbers.begin(), numbers.end())};
+    }
+    dataset samples =
+        with_classes(std::move(read), y, std::vector<std::int64_t>(numbers.begin(), numbers.end()));
+    remarks_.push_back(
+        fmt::format("{}: all {} numbers of array {} are whole, so they are taken for {} classes; "
+                    "--task regression (open_options::task) learns them as numbers",
+                    y.file().filename().string(), numbers.size(), in_quotes(y.name()), samples.classes()));
+    return samples;
   }
-  std::vector<float> targets(y.left());
-  y.read(std::span(targets));
-  return {std::move(read), std::move(targets)};
-}
 
-dataset array_reader::samples(npy_file x, npy_file y) {
-  const shape& answers = y.header().dims;
-  if (answers.rank() == 0 || answers.size() != answers[0])
-    y.fail(fmt::format("expected one number a sample, found shape {}", to_string(answers)));
-  feature_store read = features(x);
-  if (x.header().dims[0] != answers[0])
-    refuse_both(x, y, fmt::format("{} samples have {} answers", x.header().dims[0], answers[0]));
-  try {
-    return with_answers(std::move(read), y);
-  } catch (const std::invalid_argument& e) { // a number that is not finite
-    refuse_both(x, y, e.what());
+  dataset with_classes(feature_store read, const npy_file& y, std::span<const std::int64_t> numbers) {
+    std::vector<std::int32_t> classes(numbers.size());
+    const bool opens = labels_.is_open();
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const auto label = labels_.find(std::to_string(numbers[i]));
+      if (!label)
+        y.fail(fmt::format("expected {}, found {} at number {}", labels_.expected(), numbers[i], i));
+      classes[i] = *label;
+    }
+    if (opens) labels_.settle(classes);
+    return {std::move(read), std::move(classes), labels_.classes()};
   }
-}
-
-data_split array_reader::split(dataset first, std::optional<dataset> test, const fs::path& file,
-                               const fs::path& test_file) {
-  data_split both;
-  if (test) {
-    if (first.sample_dims() != test->sample_dims())
-      throw_malformed(test_file, fmt::format("expected samples of {} in x_test, as in x_train, found {}",
-                                             to_string(first.sample_dims()), to_string(test->sample_dims())));
-    both.train = std::move(first);
-    both.test = std::move(*test);
-  } else {
-    both = cut(file, std::move(first), options_);
-  }
-  both.class_names = labels_.names();
-  both.divisors = divisors_;
-  both.remarks = std::move(remarks_);
-  return both;
-}
+  const open_options& options_;
+  label_map labels_;
+  std::optional<label_kind> kind_; ///< what is learnt, once somebody or the first answers have said it
+  std::vector<float> divisors_;
+  std::vector<std::string> remarks_;
+  bool is_first_ = true; ///< the samples that are read decide what numbers are divided by
+};
 
 /// The arrays of an archive by name.
 class archive_arrays {
@@ -543,6 +353,11 @@ npy_file open_answers(const fs::path& samples, const fs::path& answers) {
   return npy_file(answers);
 }
 
+/// Opens arrays of numpy in an archive *.npz: x_train, y_train, x_test and y_test, or x and y to be cut.
+/// Samples count along the first axis. Bytes are pictures; other numbers are taken as they are. Unless the
+/// options have a task, the answers of the training part are classes if they are all whole, of whatever type.
+///
+/// Errors  file_error: arrays that are not there or do not fit together, and as npz_file.
 data_split open_npz(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
   const archive_arrays arrays(file);
@@ -556,13 +371,17 @@ data_split open_npz(const data_files& files, const open_options& options) {
   dataset first = reader.samples(arrays.open(named ? "x_train" : "x"), arrays.open(named ? "y_train" : "y"));
   std::optional<dataset> test;
   if (tested) test = reader.samples(arrays.open("x_test"), arrays.open("y_test"));
-  data_split both = reader.split(std::move(first), std::move(test), file, file);
+  data_split both = reader.split(files, std::move(first), std::move(test));
   for (const std::string& name : arrays.passed_over())
     both.remarks.push_back(fmt::format("{}: array {} holds no numbers, and is passed over",
                                        file.filename().string(), in_quotes(name)));
   return both;
 }
 
+/// The same for arrays that are files of their own, *.npy: samples with their answers, and those of a test
+/// part if there is one.
+///
+/// Errors  file_error: samples without a file of answers; arrays that do not fit together, and as npy_file.
 data_split open_npy(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
   array_reader reader(options);
@@ -570,7 +389,85 @@ data_split open_npy(const data_files& files, const open_options& options) {
   std::optional<dataset> test;
   if (!files.test.empty())
     test = reader.samples(npy_file(files.test), open_answers(files.test, files.test_labels));
-  return reader.split(std::move(first), std::move(test), file, files.test);
+  return reader.split(files, std::move(first), std::move(test));
+}
+
+/// The option that only files of another format have; empty: there is none.
+std::string_view misplaced_option(const data_files& files, const open_options& options) {
+  const csv_options& c = options.csv;
+  if (files.format != file_format::csv) {
+    if (c.header != csv_header::automatic) return "--header (csv_options::header), for CSV";
+    if (c.delimiter != 0) return "--delimiter (csv_options::delimiter), for CSV";
+    if (c.decimal != 0) return "--decimal (csv_options::decimal), for CSV";
+    if (c.label != csv_label::automatic) return "--label (csv_options::label), for CSV";
+    if (c.missing != missing_values::refuse) return "--missing (csv_options::missing), for CSV";
+    if (!c.categories.empty()) return "--categories (csv_options::categories), for CSV";
+    if (!c.left_out.empty()) return "--leave-out (csv_options::left_out), for CSV";
+  }
+  if (files.format != file_format::text && options.window != open_options{}.window)
+    return "--window (open_options::window), for texts";
+  if (files.format != file_format::ratings && options.ratings.order != rating_order::random)
+    return "--split (rating_options::order), for ratings";
+  return {};
+}
+
+void require_fitting_options(const data_files& files, const open_options& options) {
+  const auto refuse = [&](std::string_view why) { throw_malformed(files.train.front(), why); };
+  if (const std::string_view misplaced =
+          options.known ? std::string_view() : misplaced_option(files, options);
+      !misplaced.empty())
+    refuse(fmt::format("expected data that fit the option {}, found another format", misplaced));
+  const bool ratings = files.format == file_format::ratings;
+  if (options.task == label_kind::classes && ratings)
+    refuse("expected classes, found ratings, which are numbers to predict");
+  const bool either = files.format == file_format::csv || files.format == file_format::npz ||
+                      files.format == file_format::npy;
+  if (options.task == label_kind::numbers && !ratings && !either)
+    refuse("expected numbers to predict, as a CSV file may have them, found classes");
+  if (options.features > 0 && files.format != file_format::libsvm && !options.known)
+    refuse("expected a libsvm file, as --features (open_options::features) is given, found another format, "
+           "whose files show how wide they are");
+}
+
+data_split open_files(const data_files& files, const open_options& options) {
+  require_fitting_options(files, options);
+  using opener = data_split (*)(const data_files&, const open_options&);
+  constexpr std::array<opener, 10> openers{nullptr,   open_idx,     open_cifar, open_csv, open_libsvm,
+                                           open_text, open_ratings, open_npz,   open_npy, open_pictures};
+  if (const opener found = openers[static_cast<std::size_t>(files.format)]) return found(files, options);
+  if (const std::string_view advice = advice_on(files.train.front()); !advice.empty())
+    throw_malformed(files.train.front(), fmt::format("expected a data set, found {}", advice));
+  throw_malformed(
+      files.train.front(),
+      "expected IDX, CIFAR (*.bin), CSV, libsvm, ratings, arrays of numpy or UTF-8 text, plain or "
+      "packed by gzip, found none of them in its first bytes");
+}
+
+std::uint64_t bytes_on_disk(const data_files& files) {
+  std::uint64_t sum = 0;
+  std::error_code gone;
+  for (const fs::path& file : files.all())
+    if (const std::uint64_t size = fs::file_size(file, gone); !gone) sum += size;
+  return sum;
+}
+
+[[noreturn]] void throw_too_large(const data_files& files) {
+  throw file_error(
+      std::make_error_code(std::errc::not_enough_memory),
+      fmt::format(
+          "{}: out of memory after reading some of its {}; a character of text takes 4 bytes, an entry "
+          "of libsvm 8, a number of CSV 4, and a test set that is cut off as much again; take a part "
+          "of it",
+          in_quotes(files.name), byte_count(bytes_on_disk(files)).text()));
+}
+
+void require_sensible(const open_options& options) {
+  const double fraction = options.files.train_fraction.value_or(usual_training_fraction);
+  if (!(fraction > 0 && fraction < 1))
+    throw std::invalid_argument("open_data: train_fraction lies between 0 and 1");
+  if (options.window == 0) throw std::invalid_argument("open_data: a window needs a token");
+  if (!(options.validation >= 0 && options.validation < 1))
+    throw std::invalid_argument("validation: the share of the training samples lies between 0 and 1");
 }
 
 void keep_extents(archive& a, shape& dims) {
@@ -607,6 +504,28 @@ void keep_optional(archive& a, std::optional<E>& x, E last) {
 }
 
 } // namespace
+
+data_split open_data(std::string_view name_or_path, const open_options& options) {
+  require_sensible(options);
+  const data_files files = find_files(name_or_path, options.files);
+  try {
+    const open_options o = settled(files, options);
+    data_split split = open_files(files, o);
+    split.name = files.name;
+    if (o.validation > 0)
+      hold_out(split, o.validation, o.seed,
+               files.format == file_format::ratings ? held_out::last : held_out::drawn);
+    if (is_told(o))
+      split.source = std::make_shared<const data_source>(data_source{std::string(name_or_path), o});
+    data_reading noted = split.reading ? *split.reading : data_reading{};
+    split.reading = std::make_shared<const data_reading>(reading_of(split, files, o, std::move(noted)));
+    if (!o.known)
+      for (std::string& remark : remarks_on(split)) split.remarks.push_back(std::move(remark));
+    return split;
+  } catch (const std::bad_alloc&) {
+    throw_too_large(files);
+  }
+}
 
 void data_source::keep(archive& a) {
   open_options& o = options;

@@ -1,21 +1,11 @@
 #pragma once
 
-#include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/files.hpp>
 #include <mailgrad/data/formats/csv.hpp>
 #include <mailgrad/data/formats/libsvm.hpp>
 #include <mailgrad/data/formats/picture_folder.hpp>
 #include <mailgrad/data/formats/ratings.hpp>
-#include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/files/archive.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 

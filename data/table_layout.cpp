@@ -1,5 +1,6 @@
 #include <mailgrad/data/table_layout.hpp>
 
+#include <mailgrad/data/files.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
@@ -13,12 +14,6 @@
 namespace mailgrad {
 
 namespace {
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
-
-bool same_but_for_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
 
 /// The columns of which a row of numbers has one each.
 std::vector<const table_column*> used(const table_layout& layout) {
@@ -78,8 +73,8 @@ std::string wrong_name(std::string_view known, std::string_view found) {
 
 bool is_missing(std::string_view field) noexcept {
   constexpr std::array<std::string_view, 7> words{"?", "na", "n/a", "#n/a", "<na>", "nan", "null"};
-  if (field.empty()) return true;
-  return std::ranges::any_of(words, [=](std::string_view w) { return same_but_for_case(field, w); });
+  if (field.size() > words[3].size()) return false; // without a copy, and so without memory for one
+  return field.empty() || std::ranges::find(words, in_small_letters(field)) != words.end();
 }
 
 field_numbers::field_numbers(table_layout& layout) : layout_(layout) {

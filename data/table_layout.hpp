@@ -1,15 +1,8 @@
 #pragma once
 
 #include <mailgrad/data/formats/label_map.hpp>
-#include <mailgrad/data/spelled_number.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 

@@ -1,9 +1,6 @@
 #pragma once
 
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/formats/label_map.hpp>
-
-#include <filesystem>
 
 namespace mailgrad {
 

@@ -16,6 +16,9 @@
 
 namespace mailgrad {
 
+/// The order of the two bytes of UTF-16; `none` for another encoding.
+enum class utf16_order : std::uint8_t { none, little, big };
+
 /// The lines of a text, in UTF-8 and without their ends, whatever encoding the text has.
 ///
 /// A byte-order mark tells UTF-16, or else a zero byte among the first two. Of other texts, a line is read as
@@ -42,13 +45,12 @@ public:
   std::string_view encoding() const noexcept;
 
 private:
-  enum class byte_order : std::uint8_t { none, little, big }; ///< of UTF-16
-
   bool refill();
   void begin();
   void decode();
   std::optional<std::string_view> cut();
   std::string_view in_utf8(std::string_view line);
+  [[noreturn]] void fail(std::string_view what) const;
 
   std::filesystem::path file_;
   std::function<bool(std::string&)> more_; ///< appends bytes; false at the end
@@ -58,7 +60,7 @@ private:
   std::size_t begin_ = 0;              ///< of what is not given out yet
   std::size_t searched_ = 0;           ///< before here, no "\n" stands in `text_` that is not known
   std::optional<std::size_t> newline_; ///< the next "\n", once it is known
-  byte_order order_ = byte_order::none;
+  utf16_order order_ = utf16_order::none;
   bool begun_ = false;
   bool finished_ = false;
   std::uint64_t number_ = 0;

@@ -2,16 +2,9 @@
 
 #include <mailgrad/data/formats/csv.hpp>
 #include <mailgrad/data/formats/csv_fields.hpp>
-#include <mailgrad/data/spelled_number.hpp>
 
-#include <cstddef>
-#include <filesystem>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
-#include <vector>
 
 namespace mailgrad {
 
@@ -38,6 +31,8 @@ public:
   std::size_t fractions(char decimal) const noexcept {
     return decimal == ',' ? comma_fractions_ : point_fractions_;
   }
+  /// Whether no number has a fraction by either decimal sign.
+  bool all_whole() const noexcept { return point_fractions_ + comma_fractions_ == 0; }
   /// Whether all numbers are such as clocks of computers tell: seconds or milliseconds since 1970.
   bool is_like_clock() const noexcept;
 

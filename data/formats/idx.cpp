@@ -3,8 +3,6 @@
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>
 
-#include <fmt/format.h>
-
 #include <array>
 
 namespace mailgrad {

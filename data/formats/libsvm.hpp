@@ -1,13 +1,6 @@
 #pragma once
 
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/formats/label_map.hpp>
-#include <mailgrad/data/sample_array.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <vector>
 
 namespace mailgrad {
 

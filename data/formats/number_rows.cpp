@@ -1,14 +1,8 @@
 #include <mailgrad/data/formats/number_rows.hpp>
-#include <mailgrad/data/sample_array.hpp>
-#include <mailgrad/files/file_error.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <span>
-#include <utility>
 
 namespace mailgrad {
 
@@ -24,6 +18,20 @@ row_options completed(row_options options, const std::string& name, std::size_t 
   for (table_column& c : options.table.columns)
     if (options.decimal != 0 && options.decimal != c.signs.decimal) c.signs = {options.decimal, true};
   return options;
+}
+
+std::vector<std::size_t> without_ones(std::span<const std::size_t> extents) {
+  std::vector<std::size_t> some;
+  std::ranges::copy_if(extents, std::back_inserter(some), [](std::size_t n) { return n != 1; });
+  return some;
+}
+
+/// Pictures whose channels come first have as many numbers as the model reads, but in another order.
+bool holds(const shape& array, const shape& dims) {
+  if (array.rank() == 0) return false;
+  const std::span<const std::size_t> found(array.begin() + 1, array.end());
+  if (found.size() == 1 && found[0] == dims.size()) return true;
+  return without_ones(found) == without_ones({dims.begin(), dims.end()});
 }
 
 } // namespace
@@ -79,24 +87,6 @@ bool number_rows::next(std::vector<float>& to) {
   to.insert(to.end(), numbers.begin(), numbers.end());
   return true;
 }
-
-namespace {
-
-std::vector<std::size_t> without_ones(std::span<const std::size_t> extents) {
-  std::vector<std::size_t> some;
-  std::ranges::copy_if(extents, std::back_inserter(some), [](std::size_t n) { return n != 1; });
-  return some;
-}
-
-/// Pictures whose channels come first have as many numbers as the model reads, but in another order.
-bool holds(const shape& array, const shape& dims) {
-  if (array.rank() == 0) return false;
-  const std::span<const std::size_t> found(array.begin() + 1, array.end());
-  if (found.size() == 1 && found[0] == dims.size()) return true;
-  return without_ones(found) == without_ones({dims.begin(), dims.end()});
-}
-
-} // namespace
 
 array_rows::array_rows(const std::filesystem::path& file, const shape& dims)
     : array_(file), numbers_(dims.size()) {

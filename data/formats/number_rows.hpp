@@ -3,14 +3,6 @@
 #include <mailgrad/data/formats/csv.hpp>
 #include <mailgrad/data/formats/csv_fields.hpp>
 #include <mailgrad/files/npy_file.hpp>
-#include <mailgrad/tensor/shape.hpp>
-
-#include <cstddef>
-#include <filesystem>
-#include <iosfwd>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 

@@ -4,17 +4,10 @@
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/options/number.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <map>
-#include <optional>
 #include <random>
-#include <string>
 #include <unordered_map>
-#include <vector>
 
 namespace mailgrad {
 

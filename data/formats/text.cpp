@@ -4,11 +4,8 @@
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/text.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
-#include <span>
 #include <unordered_map>
 
 namespace mailgrad {

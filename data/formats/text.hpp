@@ -2,11 +2,6 @@
 
 #include <mailgrad/data/sample_array.hpp>
 
-#include <cstdint>
-#include <filesystem>
-#include <string>
-#include <vector>
-
 namespace mailgrad {
 
 /// A text as a stream of tokens. Each token stands for one character and is an index into `symbols`.
