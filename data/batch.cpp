@@ -54,7 +54,6 @@ void copy_rows(std::span<const T> all, std::size_t width, sample_ids samples, st
 void fill(const float_features& f, sample_ids samples, batch& out) {
   copy_rows(std::span(f.values), f.dims.size(), samples, out.features.values());
 }
-
 void fill(const categorical_features& f, sample_ids samples, batch& out) {
   copy_rows(std::span(f.categories), f.counts.size(), samples, out.categories.values<std::int32_t>());
   if (f.width > 0) copy_rows(std::span(f.values), f.width, samples, out.features.values());

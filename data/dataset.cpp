@@ -34,13 +34,11 @@ std::size_t rows(const shape& dims, std::size_t values) {
   require_dataset(values % dims.size() == 0, "the values do not fill whole samples");
   return values / dims.size();
 }
-
 std::size_t rows(const byte_features& f) {
   require_dataset(std::isfinite(f.scale * std::numeric_limits<std::uint8_t>::max()),
                   "the scale of the bytes leads to numbers that are not finite");
   return rows(f.dims, f.values.size());
 }
-
 std::size_t rows(const float_features& f) {
   const std::size_t count = rows(f.dims, f.values.size());
   require_finite(f.values, f.dims.size(), "number");
@@ -80,7 +78,6 @@ std::size_t rows(const categorical_features& f) {
 }
 
 std::size_t rows(const named_arrays& f) { return f.samples(); }
-
 shape dims_of(const byte_features& f) { return f.dims; }
 shape dims_of(const float_features& f) { return f.dims; }
 shape dims_of(const sparse_features& f) { return {f.width}; }
@@ -117,7 +114,6 @@ std::vector<T> picked(std::span<const T> all, std::size_t each, const auto& rows
 byte_features picked(const byte_features& f, const auto& rows) {
   return {f.dims, picked(std::span(f.values), f.dims.size(), rows), f.scale};
 }
-
 float_features picked(const float_features& f, const auto& rows) {
   return {f.dims, picked(std::span(f.values), f.dims.size(), rows)};
 }
@@ -138,7 +134,6 @@ categorical_features picked(const categorical_features& f, const auto& rows) {
   return {f.counts, picked(std::span(f.categories), f.counts.size(), rows), f.width,
           picked(std::span(f.values), f.width, rows)};
 }
-
 sample_array picked(const sample_array& a, std::span<const std::size_t> rows) {
   const std::size_t each = a.sample_dims().size();
   shape dims = a.dims();
@@ -146,13 +141,11 @@ sample_array picked(const sample_array& a, std::span<const std::size_t> rows) {
   if (a.type() == dtype::int32) return {dims, picked(a.values<std::int32_t>(), each, rows)};
   return {dims, picked(a.values(), each, rows)};
 }
-
 named_arrays picked(const named_arrays& f, std::span<const std::size_t> rows) {
   std::vector<named_array> some;
   for (const named_array& a : f.all()) some.push_back({a.name, picked(a.values, rows)});
   return named_arrays(std::move(some));
 }
-
 feature_store picked(const token_windows&, std::span<const std::size_t>) {
   throw std::invalid_argument("take_rows: windows of a text overlap; cut them by slice()");
 }
@@ -160,13 +153,11 @@ feature_store picked(const token_windows&, std::span<const std::size_t>) {
 feature_store cut(const auto& f, std::size_t first, std::size_t count) {
   return picked(f, std::views::iota(first, first + count));
 }
-
 feature_store cut(const token_windows& f, std::size_t first, std::size_t count) {
   const auto begin = f.tokens.begin() + static_cast<std::ptrdiff_t>(first * f.stride);
   const std::size_t tokens = count == 0 ? 0 : (count - 1) * f.stride + f.length + 1;
   return token_windows{{begin, begin + static_cast<std::ptrdiff_t>(tokens)}, f.length, f.stride};
 }
-
 feature_store cut(const named_arrays& f, std::size_t first, std::size_t count) {
   return f.slice(first, count);
 }
@@ -209,17 +200,13 @@ std::string hash_of(const byte_features& f) {
   const std::string values = hash_of(f.values);
   return f.scale == byte_features().scale ? values : values + fmt::format(" {:.9g}", f.scale);
 }
-
 std::string hash_of(const float_features& f) { return hash_of(f.values); }
-
 std::string hash_of(const sparse_features& f) {
   return hash_of(f.offsets) + hash_of(f.columns) + hash_of(f.values);
 }
-
 std::string hash_of(const token_windows& f) {
   return hash_of(f.tokens) + std::to_string(f.length) + ' ' + std::to_string(f.stride);
 }
-
 std::string hash_of(const categorical_features& f) {
   return hash_of(f.counts) + hash_of(f.categories) + hash_of(f.values);
 }
@@ -277,7 +264,6 @@ dataset dataset::from(named_arrays inputs, sample_array labels, std::size_t clas
   require_answers(labels, dtype::int32, 1, "labels");
   return {std::move(inputs), std::move(labels), classes, label_kind::classes};
 }
-
 dataset dataset::from(named_arrays inputs, sample_array targets) {
   require_answers(targets, dtype::float32, 2, "targets");
   return {std::move(inputs), std::move(targets), 0, label_kind::numbers};

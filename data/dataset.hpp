@@ -26,11 +26,9 @@ public:
   named_arrays(sample_array features);
   named_arrays(std::initializer_list<named_array> inputs);
   explicit named_arrays(std::vector<named_array> inputs);
-
   const std::vector<named_array>& all() const noexcept { return inputs_; }
   /// Returns the array of that name, or null if there is none.
   const sample_array* find(std::string_view name) const noexcept;
-
   std::size_t samples() const noexcept { return inputs_.front().values.samples(); }
   /// The memory that the numbers take.
   std::size_t bytes() const noexcept;
@@ -113,7 +111,6 @@ public:
   static dataset from(named_arrays inputs, sample_array labels, std::size_t classes);
   /// Shapes  targets: float32[n], or float32[n, width] for several numbers of a sample.
   static dataset from(named_arrays inputs, sample_array targets);
-
   std::size_t size() const noexcept { return size_; }
   /// The shape of one sample's features: {height, width, channels}, {features}, {window length} or {numbers}.
   /// It is {0} where samples have only categories, or no named array "features" of float32.
@@ -129,7 +126,6 @@ public:
   /// The shape of one sample's target: a scalar, or {width}.
   shape target_dims() const { return has_targets() ? answers_.sample_dims() : shape(); }
   const feature_store& features() const noexcept { return features_; }
-
   bool is_sparse() const noexcept { return std::holds_alternative<sparse_features>(features_); }
   bool is_tokens() const noexcept { return std::holds_alternative<token_windows>(features_); }
 

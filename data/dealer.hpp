@@ -96,7 +96,6 @@ public:
   /// Goes on from a position. While batches are dealt by rank, rank r of n gets those of the numbers r, r +
   /// n, and so on again.
   void go_on_from(const dealer_position& from);
-
   deal_count dealt(std::uint32_t rank) const;
   std::uint64_t batches_per_epoch() const noexcept { return batches_per_epoch_; }
   /// The number of batches over all epochs and ranks.

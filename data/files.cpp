@@ -363,7 +363,6 @@ constexpr std::string_view one_picture =
     "one picture; name the folder that has a folder for each class, or predict it by --picture-files";
 
 constexpr std::string_view packed = "a file packed by bzip2 or xz; unpack it, or pack it by gzip";
-
 constexpr std::string_view utf16 = "a text in UTF-16 that is no CSV; write it in UTF-8";
 
 /// By their first bytes.

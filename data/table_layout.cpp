@@ -29,7 +29,6 @@ std::size_t table_column::width() const noexcept {
   if (kind == column_kind::left_out) return 0;
   return kind == column_kind::category ? categories.size() : 1;
 }
-
 std::size_t table_layout::width() const noexcept {
   return std::transform_reduce(columns.begin(), columns.end(), std::size_t{0}, std::plus<>{},
                                [](const table_column& c) { return c.width(); });
@@ -65,7 +64,6 @@ std::string wrong_name(const table_layout& layout, std::span<const std::string_v
     if (std::string why = wrong_name(layout.columns[i].name, names[i]); !why.empty()) return why;
   return {};
 }
-
 std::string wrong_name(std::string_view known, std::string_view found) {
   if (known.empty() || known == found) return {};
   return fmt::format("expected a column called '{}', as in training, found '{}'", known, found);

@@ -225,7 +225,6 @@ void refuse_rule(std::string_view who, const std::string& why) {
 }
 
 bool in_range(const mailgrad_rule_setting& s, double value) { return value >= s.least && value < s.below; }
-
 custom_rule make_custom_rule(const mailgrad_rule& table) { return checked_rule(table, "your own rule"); }
 
 custom_rule load_plugin(std::string_view path) {

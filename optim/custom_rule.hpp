@@ -18,7 +18,6 @@ const mailgrad_rule& as_of_today(const mailgrad_rule& table);
 
 /// Errors  always std::invalid_argument: "optimizer 'WHO' WHY".
 [[noreturn]] void refuse_rule(std::string_view who, const std::string& why);
-
 bool in_range(const mailgrad_rule_setting& s, double value);
 
 /// A user's update rule, compiled into the program (plugin.hpp) or loaded from a shared library.

@@ -20,7 +20,6 @@ namespace {
 /// the next one, a large one spreads the cost of the call. With 1024, blocks beyond the caches take half as
 /// long again.
 constexpr std::size_t tile = 256;
-
 using state_list = std::array<float*, MAILGRAD_PLUGIN_MOST_STATES>;
 
 void require_states(const custom_update& rule, std::span<float* const> state) {
@@ -161,7 +160,6 @@ std::vector<std::string_view> state_names(const adam_options&) { return {"mean",
 std::vector<std::string_view> state_names(const custom_rule& o) {
   return {custom_state_names.begin(), custom_state_names.begin() + o.table->states};
 }
-
 std::vector<std::string_view> state_names(const delayed_nesterov_options&) { return {"momentum", "sum"}; }
 
 // The functor of one step, from the options of a rule.
@@ -169,24 +167,19 @@ std::vector<std::string_view> state_names(const delayed_nesterov_options&) { ret
 update_rule rule_of(const sgd_options&, double rate, std::uint64_t) {
   return sgd_update{static_cast<float>(rate)};
 }
-
 update_rule rule_of(const momentum_options& o, double rate, std::uint64_t) {
   return momentum_update{static_cast<float>(rate), static_cast<float>(o.momentum)};
 }
-
 update_rule rule_of(const nesterov_options& o, double rate, std::uint64_t) {
   return nesterov_update{static_cast<float>(rate), static_cast<float>(o.momentum)};
 }
-
 update_rule rule_of(const adagrad_options& o, double rate, std::uint64_t) {
   return adagrad_update{static_cast<float>(rate), static_cast<float>(o.epsilon)};
 }
-
 update_rule rule_of(const rmsprop_options& o, double rate, std::uint64_t) {
   return rmsprop_update{static_cast<float>(rate), static_cast<float>(o.alpha),
                         static_cast<float>(1 - o.alpha), static_cast<float>(o.epsilon)};
 }
-
 update_rule rule_of(const adam_options& o, double rate, std::uint64_t step) {
   return adam_step(o, rate, step);
 }

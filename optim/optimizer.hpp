@@ -89,7 +89,6 @@ struct optimizer_state {
 class optimizer {
 public:
   virtual ~optimizer() = default;
-
   std::string_view name() const noexcept { return mailgrad::name(options_); }
   virtual void update(const stream& s, const dense_update& work) = 0;
 
@@ -98,7 +97,6 @@ public:
   virtual bool divides() const noexcept = 0;
   /// Computes what all ranges of a step share; update() does so itself if this was not called before.
   virtual void prepare(update_number step, double rate) = 0;
-
   virtual void update_rows(const stream& s, const sparse_update& work) = 0;
 
   /// The learning rate that the schedule gives update `step` of the weights, counted from 1.

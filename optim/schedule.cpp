@@ -16,12 +16,10 @@ namespace mailgrad {
 namespace {
 
 double factor(const constant_schedule&, std::uint64_t, std::uint64_t) { return 1; }
-
 double factor(const step_schedule& s, std::uint64_t t, std::uint64_t) {
   const std::uint64_t falls = t / s.every;
   return std::pow(s.factor, static_cast<double>(falls));
 }
-
 double factor(const cosine_schedule& s, std::uint64_t t, std::uint64_t warmup) {
   const auto span = static_cast<double>(s.total - warmup);
   const double done = std::min(1.0, static_cast<double>(t) / span);
@@ -30,11 +28,9 @@ double factor(const cosine_schedule& s, std::uint64_t t, std::uint64_t warmup) {
 
 /// The last t with a factor above 0.
 std::optional<std::uint64_t> last_above_zero(const constant_schedule&, std::uint64_t) { return std::nullopt; }
-
 std::optional<std::uint64_t> last_above_zero(const step_schedule& s, std::uint64_t) {
   return s.factor == 0 ? std::optional(s.every - 1) : std::nullopt;
 }
-
 std::optional<std::uint64_t> last_above_zero(const cosine_schedule& s, std::uint64_t warmup) {
   return s.final == 0 ? std::optional(s.total - warmup - 1) : std::nullopt;
 }
@@ -54,7 +50,6 @@ void require_valid(const step_schedule& s, std::uint64_t) {
   if (!(s.factor >= 0 && s.factor < unlimited))
     throw std::invalid_argument(fmt::format("schedule 'step': factor must be at least 0, not {}", s.factor));
 }
-
 void require_valid(const cosine_schedule& s, std::uint64_t warmup) {
   if (s.total <= warmup)
     throw std::invalid_argument(fmt::format(

@@ -35,7 +35,6 @@ public:
   explicit text_lines(const std::filesystem::path& file);
   /// Reads `in`, which must outlive this, a line at a time. `name` stands in messages.
   text_lines(std::istream& in, std::string name);
-
   const std::filesystem::path& file() const noexcept { return file_; }
   /// The next line, valid until the next call; nothing at the end.
   std::optional<std::string_view> next();

@@ -119,7 +119,6 @@ constexpr double widest_exact_float = 16777216; ///< up to there each whole numb
 bool has_fraction(const std::optional<double>& number) { return number && *number != std::floor(*number); }
 
 using texts = std::vector<std::string>;
-
 constexpr std::size_t shown_lines = 100;
 constexpr std::size_t enough_rows = 10; ///< to tell that something is no chance
 

@@ -20,7 +20,6 @@ public:
   void add(std::string_view field);
   /// Adds the field of the row before all others.
   void add_in_front(std::string_view field);
-
   std::size_t values() const noexcept { return words + numbers; }
   bool holds_numbers() const noexcept { return numbers > words; }
   /// The different values, where they are counted.

@@ -47,7 +47,6 @@ public:
 
   /// Closes the map and turns preliminary numbers into those of the sorted order.
   void settle(std::vector<std::int32_t>& labels);
-
   bool is_open() const noexcept { return open_; }
   /// The number of classes that was given, or else the number of labels found so far.
   std::size_t classes() const noexcept { return known_ > 0 ? known_ : names_.size(); }
@@ -58,7 +57,6 @@ public:
 
 private:
   std::size_t most() const noexcept { return known_ > 0 ? known_ : most_classes; }
-
   std::optional<std::string> key_of(std::string_view label) const;
   bool before(const std::string& a, const std::string& b) const;
 
@@ -86,7 +84,6 @@ std::size_t count_classes(const byte_labels& labels);
 
 /// Errors  file_error naming the first label that is not below `classes`.
 void require_below(std::size_t classes, const byte_labels& labels);
-
 std::vector<std::int32_t> widened(const byte_labels& labels);
 
 } // namespace mailgrad

@@ -24,7 +24,6 @@ namespace {
 
 /// The largest file of a picture that is read. It is held in memory while it is decoded.
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 28;
-
 constexpr std::string_view png_signature = "\x89PNG\r\n\x1a\n";
 constexpr std::string_view jpeg_signature = "\xff\xd8\xff";
 
@@ -105,7 +104,6 @@ struct picture_file::decoder {
   decoder& operator=(const decoder&) = delete;
   /// The pixels as the file has them: of three channels if it has colours, otherwise of one.
   virtual void decode(std::span<std::uint8_t> pixels) = 0;
-
   std::size_t channels() const noexcept { return has_colours ? 3 : 1; }
   /// `why` is what a library says, of which one line is told.
   [[noreturn]] void fail(std::string_view why) const {
@@ -282,7 +280,6 @@ picture_file::picture_file(const fs::path& file) {
 
 picture_file::~picture_file() = default;
 picture_file::picture_file(picture_file&&) noexcept = default;
-
 std::size_t picture_file::width() const noexcept { return decoder_->width; }
 std::size_t picture_file::height() const noexcept { return decoder_->height; }
 bool picture_file::has_colours() const noexcept { return decoder_->has_colours; }

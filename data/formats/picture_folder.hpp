@@ -17,7 +17,6 @@ public:
   explicit picture_file(const std::filesystem::path& file);
   ~picture_file();
   picture_file(picture_file&&) noexcept;
-
   std::size_t width() const noexcept;
   std::size_t height() const noexcept;
   /// Whether it has colours; a picture of greys that is written as colours counts as one that has.
@@ -43,7 +42,6 @@ private:
   struct decoder;
   struct png_decoder;
   struct jpeg_decoder;
-
   std::unique_ptr<decoder> decoder_;
 };
 

@@ -54,7 +54,6 @@ struct item_table {
 class field_reader {
 public:
   explicit field_reader(const std::filesystem::path& file) : lines_(file) {}
-
   std::optional<std::string_view> next() { return lines_.next(); }
 
   [[noreturn]] void fail(const std::string& expected, std::string_view found) const {

@@ -86,7 +86,6 @@ struct cure_site {
 class cure {
 public:
   virtual ~cure() = default;
-
   virtual std::string_view name() const noexcept = 0;
 
   /// The factor, in (0, 1], on the learning rate of the gradient's update; in a batch, on the gradient

@@ -39,7 +39,6 @@ class cure_spec {
 public:
   /// Errors  std::invalid_argument in one line that says what would be right.
   cure_spec(std::string_view text, std::uint32_t workers);
-
   const std::string& text() const noexcept { return text_; }
   bool is_none() const noexcept { return make_ == nullptr; }
   const cure_traits& traits() const noexcept { return traits_; }

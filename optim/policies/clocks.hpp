@@ -44,7 +44,6 @@ public:
 
   /// Whether no other worker has finished more steps.
   bool is_fastest(rank worker) const { return standing_.rbegin()->first == of(worker); }
-
   std::size_t size() const noexcept { return clocks_.size(); }
 
   /// Reading leaves a clock for each worker that has joined before.

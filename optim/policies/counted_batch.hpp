@@ -14,7 +14,6 @@ namespace mailgrad {
 class counted_batch_policy : public policy {
 public:
   explicit counted_batch_policy(std::size_t size) : size_(size) {}
-
   bool shards_agree() const noexcept override { return true; }
   bool makes_batches() const noexcept override { return true; }
   void join(rank worker) override { present_.insert(worker); }

@@ -19,7 +19,6 @@ public:
   static constexpr std::string_view policy_name = "dssp";
 
   dssp_policy(std::uint64_t lo, std::uint64_t hi) : lo_(lo), hi_(hi) {}
-
   std::string_view name() const noexcept override { return policy_name; }
   void join(rank worker) override {
     clocks_.join(worker);

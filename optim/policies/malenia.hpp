@@ -20,7 +20,6 @@ public:
   static constexpr std::string_view policy_name = "malenia";
 
   explicit malenia_policy(std::uint64_t s) : s_(static_cast<double>(s)) {}
-
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }
   bool always_fresh() const noexcept override { return true; }

@@ -61,7 +61,6 @@ enum class weighing : std::uint8_t {
 class policy {
 public:
   virtual ~policy() = default;
-
   virtual std::string_view name() const noexcept = 0;
 
   /// Whether all shards must judge gradients in the same order.
@@ -110,11 +109,9 @@ public:
   /// Whether a worker that waits goes on waiting until an update is made, or a worker joins or leaves. Nobody
   /// asks may_start() for it before, which takes time where thousands wait at a barrier.
   virtual bool holds_until_update() const noexcept { return false; }
-
   virtual void join(rank worker) = 0;
   /// The worker sends no more gradients; a batch that waited only for it may now be complete.
   virtual void leave(rank worker) = 0;
-
   virtual decision judge(const gradient_stamp& g) = 0;
   virtual bool batch_complete() const = 0;
   virtual void batch_applied() = 0;

@@ -118,56 +118,22 @@ constexpr std::array known_policies{
 
 struct custom_known_policy {
   std::string word, form;
-  known_policy policy;
+  known_policy known;
 
   custom_known_policy(std::string_view called, const custom_policy_entry& entry)
       : word(called), form(word + (entry.numbers == 0   ? ""
                                    : entry.numbers == 1 ? ":1"
                                                         : ":1,2")),
-        policy{word, {form, "of your own"}, form, {entry.numbers, "each number"}, entry.make} {}
-  custom_known_policy(const custom_known_policy&) = delete; // `policy` points into it
+        known{word, {form, "of your own"}, form, {entry.numbers, "each number"}, entry.make} {}
+  custom_known_policy(const custom_known_policy&) = delete; // `known` points into it
   custom_known_policy& operator=(const custom_known_policy&) = delete;
-
-  bool is(const custom_policy_entry& entry) const { return policy.make == entry.make; }
+  static bool can_be_made(const custom_policy_entry& e) { return e.make && e.numbers <= 2; }
 };
 
-custom_entries<custom_known_policy>& custom_policies() {
-  static custom_entries<custom_known_policy> all;
+auto& policies() {
+  static choice_registry<known_policy, custom_known_policy, custom_policy_entry> all(
+      {"policy", "policies", "", "mailgrad_plugin_policy", custom_policy_version}, known_policies);
   return all;
-}
-
-void require_usable(std::string_view word, const custom_policy_entry& entry) {
-  if (entry.interface_version != custom_policy_version)
-    refuse_policy(word,
-                  fmt::format("has version {} of the interface for policies, this mailgrad has version {}",
-                              entry.interface_version, custom_policy_version));
-  if (!is_custom_name(entry.name))
-    refuse_policy(word, "the name of a policy is of letters, digits, '-' and '_'");
-  if (!entry.make || entry.numbers > 2) refuse_policy(word, "its entry says not how it is made");
-}
-
-const known_policy& load_policy(std::string_view file) {
-  plugin_library library(file, [file](const std::string& why) { refuse_policy(file, why); });
-  const auto& entry = *static_cast<const custom_policy_entry*>(library.table_from("mailgrad_plugin_policy"));
-  require_usable(file, entry);
-  const known_policy& added = custom_policies().add(file, entry, "policy").policy;
-  library.keep();
-  return added;
-}
-
-/// The policy of this name, or of a plug-in that is loaded; null if there is none.
-const known_policy* policy_called(std::string_view word) {
-  const auto found = std::ranges::find(known_policies, word, &known_policy::name);
-  if (found != known_policies.end()) return &*found;
-  const custom_known_policy* const own = custom_policies().find(word);
-  return own ? &own->policy : nullptr;
-}
-
-const known_policy& find_policy(std::string_view name) {
-  if (const known_policy* known = policy_called(name)) return *known;
-  if (names_a_plugin(name)) return load_policy(name);
-  throw std::invalid_argument(
-      fmt::format("policy '{}' is unknown; {}", name, suggestion(name, policy_names())));
 }
 
 /// The time in "grace=0.5".
@@ -238,12 +204,7 @@ bool reads_arrival(std::string_view name) {
   throw std::invalid_argument(fmt::format("policy '{}': {}", text, why));
 }
 
-std::vector<std::string_view> policy_names() {
-  std::vector<std::string_view> names;
-  for (const known_policy& p : known_policies) names.push_back(p.name);
-  for (const std::string_view own : custom_policies().words()) names.push_back(own);
-  return names;
-}
+std::vector<std::string_view> policy_names() { return policies().names(); }
 
 std::vector<policy_form> policy_forms() {
   std::vector<policy_form> forms;
@@ -251,26 +212,17 @@ std::vector<policy_form> policy_forms() {
   return forms;
 }
 
-void register_policy(const custom_policy_entry& entry) {
-  require_usable(entry.name, entry);
-  if (std::ranges::find(known_policies, entry.name, &known_policy::name) != known_policies.end())
-    refuse_policy(entry.name, "is one of Mailgrad's; give yours another name");
-  custom_policies().add(entry.name, entry, "policy");
-}
-
-void register_policy(const custom_policy_entry& entry, std::string_view word) {
-  require_usable(word, entry);
-  custom_policies().add(word, entry, "policy");
-}
+void register_policy(const custom_policy_entry& entry) { policies().add(entry); }
+void register_policy(const custom_policy_entry& entry, std::string_view word) { policies().add(word, entry); }
 
 void require_loaded(std::string_view text) {
-  if (const std::string_view word = name_of_choice(text); names_a_plugin(word) && !policy_called(word))
+  if (const std::string_view word = name_of_choice(text); names_a_plugin(word) && !policies().find(word))
     refuse_policy(text, "a plug-in is loaded by the process that names it, and by no other");
 }
 
 policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(text), workers_(workers) {
   const named_choice choice(text);
-  const known_policy& p = find_policy(choice.name);
+  const known_policy& p = policies().find_or_load(choice.name);
   numbers_ = numbers_of(choice, p);
   for (std::size_t i = 0; i < p.rule.count; ++i) check_against(text, p, numbers_[i], workers);
   if (p.rule.gathers) gathers_ = numbers_.front();

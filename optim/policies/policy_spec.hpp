@@ -29,7 +29,6 @@ public:
   ///
   /// Errors  std::invalid_argument in one line that says what would be right.
   policy_spec(std::string_view text, std::uint32_t workers);
-
   const std::string& text() const noexcept { return text_; }
   const policy_traits& traits() const noexcept { return traits_; }
   /// Null if it needs no shards.

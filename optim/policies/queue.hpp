@@ -17,7 +17,6 @@ public:
   static constexpr std::string_view policy_name = "queue";
 
   queue_policy(std::uint64_t b, std::uint64_t q) : counted_batch_policy(q + 1), b_(b), q_(q) {}
-
   std::string_view name() const noexcept override { return policy_name; }
   std::size_t takes_first() const noexcept override { return b_; }
   std::size_t queue_length() const noexcept override { return q_; }

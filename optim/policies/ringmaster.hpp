@@ -16,7 +16,6 @@ public:
   static constexpr std::string_view policy_name = "ringmaster";
 
   explicit ringmaster_policy(std::uint64_t threshold) : threshold_(threshold) {}
-
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }
   bool always_fresh() const noexcept override { return threshold_ == 1; }

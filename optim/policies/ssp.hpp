@@ -15,7 +15,6 @@ public:
   static constexpr std::string_view policy_name = "ssp";
 
   explicit ssp_policy(std::uint64_t bound) : bound_(bound) {}
-
   std::string_view name() const noexcept override { return policy_name; }
   void join(rank worker) override { clocks_.join(worker); }
   void leave(rank worker) override { clocks_.leave(worker); }

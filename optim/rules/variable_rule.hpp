@@ -39,7 +39,6 @@ public:
   virtual ~variable_rule() = default;
   variable_rule(const variable_rule&) = delete;
   variable_rule& operator=(const variable_rule&) = delete;
-
   virtual void update(const variable_step& work) = 0;
   /// Errors  std::invalid_argument: the rule has no form for rows.
   virtual void update_rows(const rows_step& work);
