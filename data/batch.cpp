@@ -26,7 +26,6 @@ shape rows_of(std::size_t n, const shape& sample_dims) {
 void prefetch(const std::uint8_t* row, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += block::alignment) __builtin_prefetch(row + i);
 }
-
 void scale_row(const std::uint8_t* row, std::size_t n, float scale, float* out) {
 #pragma omp simd
   for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<float>(row[i]) * scale;
@@ -41,7 +40,6 @@ void fill(const byte_features& f, sample_ids samples, batch& out) {
   }
 }
 
-/// Copies `width` values of each sample.
 template <class T>
 void copy_rows(std::span<const T> all, std::size_t width, sample_ids samples, std::span<T> out) {
   T* to = out.data();

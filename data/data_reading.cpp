@@ -1,5 +1,4 @@
 #include <mailgrad/data/data_reading.hpp>
-
 #include <mailgrad/data/formats/csv_survey.hpp>
 #include <mailgrad/files/npz.hpp>
 
@@ -48,7 +47,6 @@ std::string name_of(const data_split& data, std::size_t label) {
                                          : fmt::format("{}", label);
 }
 
-/// The classes that occur, by their numbers.
 std::vector<bool> classes_in(const dataset& samples, std::size_t classes) {
   std::vector<bool> found(classes);
   for (const std::int32_t label : samples.labels()) found[static_cast<std::size_t>(label)] = true;
@@ -64,7 +62,6 @@ std::string listed(const data_split& data, const std::vector<std::size_t>& class
   return text + (classes.size() > most ? fmt::format(" and {} more", classes.size() - most) : "");
 }
 
-/// Adds a remark if `part` lacks classes that are trained.
 void add_lacking(std::vector<std::string>& remarks, const data_split& data, const std::vector<bool>& trained,
                  const dataset& part, const char* what_for) {
   if (part.size() == 0) return;
@@ -104,16 +101,13 @@ std::string format_data_format(file_format format) {
   return words[static_cast<std::size_t>(format)];
 }
 
-bool has_test_arrays(const data_files& files) {
-  if (files.format != file_format::npz) return false;
-  const npz_file archive(files.train.front(), {"x_test", "X_test"});
-  return archive.find("x_test") != nullptr || archive.find("X_test") != nullptr;
-}
-
 /// "0.2 of the file, drawn from each class in proportion"
 std::string format_test(const data_split& data, const data_files& files, const open_options& options) {
   if (!files.test.empty()) return files.test.filename().string();
-  if (has_test_arrays(files)) return "x_test of the file";
+  if (files.format == file_format::npz) {
+    const npz_file archive(files.train.front(), {"x_test", "X_test"});
+    if (archive.find("x_test") || archive.find("X_test")) return "x_test of the file";
+  }
   if (options.known) return "all of the file";
   const bool text = files.format == file_format::text;
   const double part =
@@ -275,7 +269,6 @@ std::string loosely(std::string_view name) {
   return in_small_letters(plain);
 }
 
-/// Says so if two classes differ in blanks or capitals alone.
 void remark_alike(const fs::path& file, const std::vector<std::string>& classes, data_split& split) {
   std::map<std::string, const std::string*> known;
   for (const std::string& name : classes)
@@ -283,13 +276,6 @@ void remark_alike(const fs::path& file, const std::vector<std::string>& classes,
       split.remarks.push_back(fmt::format("{}: the classes {} and {} differ in blanks or capitals alone",
                                           file.filename().string(), in_quotes(*other->second),
                                           in_quotes(name)));
-}
-
-/// Finds out what the file holds. What a trained model knows, or the user says, is not asked again.
-csv_survey survey_for(const fs::path& file, const open_options& options) {
-  csv_survey survey = survey_csv(file, layout_for(options));
-  if (!options.known) settle_task(survey, file, options.task);
-  return survey;
 }
 
 } // namespace
@@ -390,7 +376,8 @@ label_map labels_for(const open_options& options, label_spelling spelling) {
 data_split open_csv(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
   label_map labels = labels_for(options);
-  const csv_survey survey = survey_for(file, options);
+  csv_survey survey = survey_csv(file, layout_for(options));
+  if (!options.known) settle_task(survey, file, options.task); // a trained model knows it
   csv_rows train = read_surveyed_csv(file, survey, labels);
   const bool whole = files.test.empty();
   const row_split rows = split_of(file, train, whole && !options.known, options);

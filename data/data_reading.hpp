@@ -21,7 +21,6 @@ inline std::size_t part_of(std::size_t count, double share) {
 
 /// Draws `test_share` of `count` samples for testing, at least one and not all. With labels each class is
 /// drawn from in proportion, and a class keeps a sample for training if it has any.
-///
 /// Shapes  labels: int32[count], or empty.
 /// Errors  std::invalid_argument for a share outside of (0, 1), or fewer than two samples.
 row_split draw_split(std::size_t count, std::span<const std::int32_t> labels, double test_share,
@@ -41,7 +40,6 @@ enum class held_out : std::uint8_t {
 /// Moves a share of the training samples into `data.validation`, at least one sample and not all. A run is
 /// then judged by these while it goes on, so that the test samples stay unseen until its end. Windows of a
 /// text overlap, so of a text the last ones are held out in any case.
-///
 /// Errors  std::invalid_argument, and nothing has changed: a share outside of (0, 1), fewer than two samples
 ///         to train on, or samples that are held out already.
 void hold_out(data_split& data, double share, std::uint64_t seed, held_out which = held_out::drawn);
@@ -103,7 +101,6 @@ inline constexpr double usual_text_fraction = 0.9; ///< of a text
 /// The samples of `file` with those of its test file. Without one it cuts them, or takes all for testing
 /// where they are for a trained model. The samples of a test part that is cut off are drawn by options.seed,
 /// in proportion to their classes.
-///
 /// Errors  file_error, naming `file`, if there is only one sample.
 data_split with_test(const std::filesystem::path& file, dataset all, std::optional<dataset> test,
                      const open_options& options);
@@ -112,7 +109,6 @@ data_split with_test(const std::filesystem::path& file, dataset all, std::option
 label_map labels_for(const open_options& options, label_spelling spelling = label_spelling::numbers);
 
 /// Opens a CSV file, with its test file if it has one.
-///
 /// Errors  as read_csv().
 data_split open_csv(const data_files& files, const open_options& options);
 

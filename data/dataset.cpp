@@ -87,7 +87,6 @@ shape dims_of(const named_arrays& f) {
   const sample_array* features = f.find(batch_input::features);
   return features != nullptr && features->type() == dtype::float32 ? features->sample_dims() : shape{0};
 }
-
 std::size_t bytes_of(const byte_features& f) { return f.values.capacity(); }
 std::size_t bytes_of(const float_features& f) { return f.values.capacity() * sizeof(float); }
 std::size_t bytes_of(const token_windows& f) { return f.tokens.capacity() * sizeof(std::int32_t); }
@@ -149,7 +148,6 @@ named_arrays picked(const named_arrays& f, std::span<const std::size_t> rows) {
 feature_store picked(const token_windows&, std::span<const std::size_t>) {
   throw std::invalid_argument("take_rows: windows of a text overlap; cut them by slice()");
 }
-
 feature_store cut(const auto& f, std::size_t first, std::size_t count) {
   return picked(f, std::views::iota(first, first + count));
 }
@@ -189,7 +187,6 @@ sample_array column(std::vector<T> values) {
   const shape dims{values.size()};
   return {dims, std::move(values)};
 }
-
 std::string hash_of(const std::ranges::contiguous_range auto& values) {
   return sha256(std::as_bytes(std::span(values)));
 }
@@ -211,7 +208,6 @@ std::string hash_of(const categorical_features& f) {
   return hash_of(f.counts) + hash_of(f.categories) + hash_of(f.values);
 }
 
-/// The hash of all arrays, with their names, shapes and types.
 std::string hash_of(const named_arrays& arrays) {
   std::string text;
   for (const auto& [name, values] : arrays.all())
@@ -292,7 +288,6 @@ std::span<const std::size_t> dataset::category_counts() const noexcept {
   const auto* f = std::get_if<categorical_features>(&features_);
   return f == nullptr ? std::span<const std::size_t>() : f->counts;
 }
-
 std::size_t dataset::bytes() const noexcept {
   return std::visit([](const auto& f) { return bytes_of(f); }, features_) + answers_.bytes().size();
 }

@@ -16,7 +16,6 @@ struct named_array {
 
 /// The arrays of a data set, under the names of the model's inputs that read them: "image" and "meta", or
 /// only "features".
-///
 /// Errors  std::invalid_argument: no input, an empty name, a name that comes twice, the name "labels", inputs
 ///         of different numbers of samples, samples without a number, a number that is infinite or NaN.
 /// Threads a value like any other: const access from many threads, otherwise one at a time.
@@ -89,7 +88,6 @@ using feature_store = std::variant<byte_features, float_features, sparse_feature
                                    categorical_features, named_arrays>;
 
 /// Samples and their labels in memory, kept as compactly as their kind allows.
-///
 /// Shapes  either labels: int32[size()], each in [0, classes()), but empty for tokens, whose labels are
 ///         tokens too; or targets: float32[size()] or float32[size(), width], without classes. Features and
 ///         targets are finite.
@@ -162,7 +160,6 @@ private:
 };
 
 /// The samples of these rows, copied.
-///
 /// Errors  std::invalid_argument for windows of a text, which overlap and are cut by slice().
 dataset take_rows(const dataset& all, std::span<const std::size_t> rows);
 

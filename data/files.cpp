@@ -1,5 +1,4 @@
 #include <mailgrad/data/files.hpp>
-
 #include <mailgrad/data/formats/csv_fields.hpp>
 #include <mailgrad/data/formats/picture_folder.hpp>
 #include <mailgrad/files/byte_source.hpp>
@@ -17,7 +16,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// How the name of a training file is changed into the name of its test file.
 struct pair_rule {
   std::string_view train;
   std::string_view test;

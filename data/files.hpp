@@ -73,12 +73,10 @@ file_format format_of_name(std::string_view name);
 std::string in_small_letters(std::string_view name);
 
 /// Tells the format by a file's first lines. Returns `automatic` if they fit none.
-///
 /// Errors  file_error, as byte_source.
 file_format format_of_content(const std::filesystem::path& file);
 
 /// What a file of a format that is not read should become, by its first bytes; empty if they do not tell.
-///
 /// Errors  file_error, as byte_source.
 std::string_view advice_on(const std::filesystem::path& file);
 

@@ -1,9 +1,8 @@
-#include <mailgrad/data/open.hpp>
-
 #include <mailgrad/data/data_reading.hpp>
 #include <mailgrad/data/formats/cifar.hpp>
 #include <mailgrad/data/formats/idx.hpp>
 #include <mailgrad/data/formats/text.hpp>
+#include <mailgrad/data/open.hpp>
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>
@@ -18,19 +17,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Checks that training pictures and test pictures have the same size.
-void require_same_dims(const byte_features& train, const fs::path& train_file, const byte_features& test,
-                       const fs::path& test_file) {
-  if (test.dims == train.dims) return;
-  throw_malformed(test_file, file_offset{8},
-                  fmt::format("expected images of {}, as {} has, found {}", to_string(train.dims),
-                              train_file.filename().string(), to_string(test.dims)));
-}
-
 data_split open_idx(const data_files& files, const open_options& options) {
   byte_features train = read_idx_images(files.train.front());
   byte_features test = read_idx_images(files.test);
-  require_same_dims(train, files.train.front(), test, files.test);
+  if (test.dims != train.dims)
+    throw_malformed(files.test, file_offset{8},
+                    fmt::format("expected images of {}, as {} has, found {}", to_string(train.dims),
+                                files.train.front().filename().string(), to_string(test.dims)));
   data_split split;
   split.train =
       join_idx(std::move(train), files.train.front(), read_idx_labels(files.train_labels), options.classes);
@@ -51,8 +44,8 @@ std::vector<std::string> read_names(const fs::path& file) {
 
 /// Makes one data set of several files. Labels are checked file by file, so that a message names the right
 /// file.
-dataset join_files(const data_files& files, const open_options& options, std::size_t classes) {
-  const cifar_record record{options.record_dims, files.label_bytes};
+dataset join_files(const data_files& files, const open_options& options, const cifar_record& record,
+                   std::size_t classes) {
   cifar_records all{{record.dims, {}}, {}};
   all.labels.file = files.train.front();
   std::size_t shown = 0;
@@ -69,12 +62,11 @@ dataset join_files(const data_files& files, const open_options& options, std::si
 
 data_split open_cifar(const data_files& files, const open_options& options) {
   std::vector<std::string> names = read_names(files.class_names);
-  dataset train = join_files(files, options, options.classes > 0 ? options.classes : names.size());
+  const cifar_record record{options.record_dims, files.label_bytes};
+  dataset train = join_files(files, options, record, options.classes > 0 ? options.classes : names.size());
   std::optional<dataset> test;
-  if (!files.test.empty()) {
-    const cifar_record record{options.record_dims, files.label_bytes};
+  if (!files.test.empty())
     test = join_cifar(read_cifar(files.test, record, train.classes()), train.classes());
-  }
   data_split split = with_test(files.train.front(), std::move(train), std::move(test), options);
   split.class_names = std::move(names);
   split.divisors = {byte_features::largest};
@@ -227,7 +219,6 @@ public:
       refuse_both(x, y, e.what());
     }
   }
-  /// Both parts, or one part to be cut.
   data_split split(const data_files& files, dataset first, std::optional<dataset> test) {
     if (test && first.sample_dims() != test->sample_dims())
       throw_malformed(files.format == file_format::npz ? files.train.front() : files.test,
@@ -319,7 +310,6 @@ private:
   bool is_first_ = true; ///< the samples that are read decide what numbers are divided by
 };
 
-/// The arrays of an archive by name.
 class archive_arrays {
 public:
   explicit archive_arrays(const fs::path& file)
@@ -344,7 +334,6 @@ private:
   npz_file archive_;
 };
 
-/// A file of answers beside one of samples.
 npy_file open_answers(const fs::path& samples, const fs::path& answers) {
   if (answers.empty())
     throw_malformed(samples, "expected answers beside the samples, in y.npy beside x.npy, y_train.npy beside "
@@ -356,7 +345,6 @@ npy_file open_answers(const fs::path& samples, const fs::path& answers) {
 /// Opens arrays of numpy in an archive *.npz: x_train, y_train, x_test and y_test, or x and y to be cut.
 /// Samples count along the first axis. Bytes are pictures; other numbers are taken as they are. Unless the
 /// options have a task, the answers of the training part are classes if they are all whole, of whatever type.
-///
 /// Errors  file_error: arrays that are not there or do not fit together, and as npz_file.
 data_split open_npz(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
@@ -380,7 +368,6 @@ data_split open_npz(const data_files& files, const open_options& options) {
 
 /// The same for arrays that are files of their own, *.npy: samples with their answers, and those of a test
 /// part if there is one.
-///
 /// Errors  file_error: samples without a file of answers; arrays that do not fit together, and as npy_file.
 data_split open_npy(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
@@ -493,7 +480,6 @@ void keep_csv(archive& a, csv_options& o) {
   a.field("left out", o.left_out);
 }
 
-/// A choice that may be left open.
 template <class E>
 void keep_optional(archive& a, std::optional<E>& x, E last) {
   bool present = x.has_value();

@@ -1,5 +1,4 @@
 #include <mailgrad/data/sample_array.hpp>
-
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -76,7 +75,6 @@ sample_array sample_array::borrow(const shape& dims, std::span<const std::int32_
                                   std::shared_ptr<const void> owner) {
   return {dims, dtype::int32, values.data(), values.size(), std::move(owner)};
 }
-
 shape sample_array::sample_dims() const { return shape(std::span(dims_.begin() + 1, dims_.end())); }
 
 sample_array sample_array::slice(std::size_t first, std::size_t count) const {

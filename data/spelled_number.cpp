@@ -1,5 +1,4 @@
 #include <mailgrad/data/spelled_number.hpp>
-
 #include <mailgrad/options/number.hpp>
 
 #include <algorithm>

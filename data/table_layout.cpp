@@ -1,6 +1,5 @@
-#include <mailgrad/data/table_layout.hpp>
-
 #include <mailgrad/data/files.hpp>
+#include <mailgrad/data/table_layout.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
@@ -43,7 +42,6 @@ bool table_layout::is_plain() const noexcept {
 bool begins_with_hashes(const table_column& column) {
   return std::ranges::any_of(column.categories, [](std::string_view c) { return c.starts_with('#'); });
 }
-
 bool is_no_name(std::string_view field) noexcept {
   return readings_of(field).any() || (!field.empty() && is_missing(field));
 }

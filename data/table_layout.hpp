@@ -98,7 +98,6 @@ private:
 
 /// Turns rows of one number a column into samples. A missing value becomes its means, or NaN if there are
 /// none.
-///
 /// Shapes  rows: float32[n, columns that are not left out]; result: float32[n, layout.width()].
 std::vector<float> expand(const table_layout& layout, std::vector<float> rows);
 

@@ -6,10 +6,8 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <exception>
-#include <span>
 
 namespace mailgrad {
 
@@ -147,7 +145,6 @@ const char* fault_of(const mailgrad_rule& table, std::span<const double> setting
 }
 
 /// The table is one of as_of_today() (above).
-///
 /// Errors  std::invalid_argument in one line: a version of the interface to come, a name or a function that
 ///         is missing, two settings of one name, too many states or settings, a default out of its range.
 void require_complete(const mailgrad_rule& table, std::string_view who) {
@@ -177,7 +174,6 @@ void require_complete(const mailgrad_rule& table, std::string_view who) {
 /// Updates 64 weights three times, in one range and in two, in place and into other memory, and compares the
 /// bits. This finds rules that would make training depend on how a shard is cut. A rule of whole variables is
 /// only asked to make the same bits again.
-///
 /// Errors  std::invalid_argument in one line, for a rule that looks at a neighbour, keeps something between
 ///         calls, reads a weight after writing it, or throws.
 void require_element_by_element(const mailgrad_rule& table, std::span<const double> settings,
@@ -223,7 +219,6 @@ const mailgrad_rule& as_of_today(const mailgrad_rule& table) {
 void refuse_rule(std::string_view who, const std::string& why) {
   throw std::invalid_argument(fmt::format("optimizer '{}' {}", who, why));
 }
-
 bool in_range(const mailgrad_rule_setting& s, double value) { return value >= s.least && value < s.below; }
 custom_rule make_custom_rule(const mailgrad_rule& table) { return checked_rule(table, "your own rule"); }
 

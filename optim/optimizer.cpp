@@ -1,8 +1,7 @@
-#include <mailgrad/optim/optimizer.hpp>
-
 #include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
+#include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/optim/rules/variable_rule.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -28,7 +27,6 @@ void require_states(const custom_update& rule, std::span<float* const> state) {
     throw shape_error(fmt::format("update: {} states for a rule of {}", state.size(), rule.table->states));
 }
 
-/// Calls the user's function for weights and states from `first` on.
 void call(const custom_update& rule, const float* weights, float* updated, const float* gradient,
           std::span<float* const> state, std::size_t first, std::size_t count,
           const mailgrad_preparation* preparation = nullptr) {
@@ -104,7 +102,6 @@ public:
     for (std::size_t i = 0; i < state.size(); ++i) pointers_[i] = states_[i].data();
   }
 
-  /// Updates `n` rows from the `begin`th on.
   void update(const custom_update& rule, const weight_penalty& penalty, std::size_t begin, std::size_t n) {
     ask_for(begin + n, std::min(n, work_.rows.size() - begin - n));
     fetch(begin, n, work_.weights.data(), weights_);
@@ -199,7 +196,6 @@ update_rule rule_of(const delayed_nesterov_options& o, double rate, std::uint64_
 custom_update rule_of(const custom_rule& o, double rate, std::uint64_t step) {
   return {o.table, o.settings, rate, step};
 }
-
 float first_state(const optimizer_options& options) {
   const auto* adagrad = std::get_if<adagrad_options>(&options.rule);
   return adagrad ? static_cast<float>(adagrad->initial_sum) : 0;

@@ -123,7 +123,6 @@ protected:
 
 /// The optimiser of a shard of `shard_size` floats. Its state lies where `at` allocates, on the host unless
 /// given. `variables` are those of the shard, whole, for a rule that sees_whole_variables().
-///
 /// Errors  std::invalid_argument as require_valid() has it, or if such a rule is told of no variables;
 ///         std::bad_alloc; device_error, also for such a rule or a user's on a GPU.
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size);

@@ -1,7 +1,5 @@
 #include <mailgrad/optim/optimizer_options.hpp>
-
 #include <mailgrad/options/settings.hpp>
-#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 
@@ -17,7 +15,6 @@ namespace {
 template <class Rule>
 constexpr bool built_in = !std::is_same_v<Rule, custom_rule>;
 
-/// The names of all built-in rules.
 template <class... Rules>
 constexpr auto names_of(const std::variant<Rules...>*) {
   std::array<std::string_view, (std::size_t{built_in<Rules>} + ...)> all;
@@ -55,7 +52,6 @@ constexpr std::array<setting_limits, 7> limits{{
 }};
 
 const setting_limits& limits_of(setting_range r) { return limits[static_cast<std::size_t>(r)]; }
-
 void take(settings& s, std::string_view name, double& x, setting_range r) {
   x = s.take_number(name, x, limits_of(r).least, limits_of(r).below);
 }
@@ -150,7 +146,6 @@ std::string_view name(const optimizer_options& options) {
   if (const auto* custom = std::get_if<custom_rule>(&options.rule)) return custom->label;
   return rule_names[options.rule.index()];
 }
-
 std::span<const std::string_view> optimizer_names() { return rule_names; }
 
 std::vector<std::string_view> optimizer_setting_names(std::string_view rule) {

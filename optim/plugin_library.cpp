@@ -1,6 +1,5 @@
-#include <mailgrad/optim/plugin_library.hpp>
-
 #include <mailgrad/files/digests.hpp>
+#include <mailgrad/optim/plugin_library.hpp>
 
 #include <fmt/format.h>
 
@@ -11,7 +10,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <span>
 #include <system_error>
 #include <utility>
 
@@ -58,7 +56,6 @@ std::optional<std::string> digest_of_loaded(const std::string& path) {
 bool names_a_plugin(std::string_view word) {
   return word.find('/') != std::string_view::npos || word.ends_with(".so");
 }
-
 void plugin_library::closes_library::operator()(void* library) const { dlclose(library); }
 
 plugin_library::plugin_library(std::string_view path, refusal refuse)

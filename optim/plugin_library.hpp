@@ -21,7 +21,6 @@ namespace mailgrad {
 bool names_a_plugin(std::string_view word);
 
 /// A shared library with a user's rule, policy or cure. The destructor unloads it unless keep() was called.
-///
 /// Threads one caller at a time.
 class plugin_library {
 public:
@@ -50,13 +49,11 @@ private:
 };
 
 /// The SHA-256 of a file.
-///
 /// Errors  std::system_error if it cannot be read.
 std::string digest_of_file(const std::string& path);
 
 /// The SHA-256 of the library that was loaded from this path and kept, which the file there need no longer
 /// be. Nothing if none was.
-///
 /// Threads any.
 std::optional<std::string> digest_of_loaded(const std::string& path);
 

@@ -1,5 +1,4 @@
 #include <mailgrad/optim/schedule.hpp>
-
 #include <mailgrad/options/settings.hpp>
 #include <mailgrad/options/spelling.hpp>
 
@@ -34,7 +33,6 @@ std::optional<std::uint64_t> last_above_zero(const step_schedule& s, std::uint64
 std::optional<std::uint64_t> last_above_zero(const cosine_schedule& s, std::uint64_t warmup) {
   return s.final == 0 ? std::optional(s.total - warmup - 1) : std::nullopt;
 }
-
 std::string format_shape(const constant_schedule&) { return "constant"; }
 std::string format_shape(const step_schedule& s) {
   return fmt::format("step:every={},factor={:.17g}", s.every, s.factor);
@@ -42,9 +40,7 @@ std::string format_shape(const step_schedule& s) {
 std::string format_shape(const cosine_schedule& s) {
   return fmt::format("cosine:total={},final={:.17g}", s.total, s.final);
 }
-
 void require_valid(const constant_schedule&, std::uint64_t) {}
-
 void require_valid(const step_schedule& s, std::uint64_t) {
   if (s.every == 0) throw std::invalid_argument("schedule 'step': every must be at least 1, not 0");
   if (!(s.factor >= 0 && s.factor < unlimited))

@@ -18,7 +18,6 @@ struct cifar_record {
 
 /// Reads a file of records, plain or gzip. A record is its labels, a byte each, and then, for each channel, a
 /// row-major plane of bytes.
-///
 /// Source  A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009; the binary version.
 ///         Differs: the planes are interwoven, so that the channels of a pixel lie side by side.
 /// Shapes  dims: {height, width, channels}.
@@ -28,7 +27,6 @@ cifar_records read_cifar(const std::filesystem::path& file, const cifar_record& 
                          std::size_t classes = 0);
 
 /// Makes a data set of the records. If `classes` is 0, the labels tell how many there are.
-///
 /// Errors  file_error: a label is out of range.
 dataset join_cifar(cifar_records records, std::size_t classes);
 

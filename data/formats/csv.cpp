@@ -1,5 +1,4 @@
 #include <mailgrad/data/formats/csv.hpp>
-
 #include <mailgrad/data/formats/csv_survey.hpp>
 #include <mailgrad/options/number.hpp>
 
@@ -22,7 +21,6 @@ std::string_view hint_on(const table_column& column, std::string_view field) {
   return is_number_among_words ? "; --categories (csv_options::categories) takes numbers for words" : "";
 }
 
-/// Turns the records of a file that was surveyed into rows.
 class csv_reader {
 public:
   csv_reader(const std::filesystem::path& file, const csv_survey& survey, label_map& labels)

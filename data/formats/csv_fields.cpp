@@ -1,5 +1,4 @@
 #include <mailgrad/data/formats/csv_fields.hpp>
-
 #include <mailgrad/data/table_layout.hpp>
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/text.hpp>
@@ -162,7 +161,6 @@ void text_lines::begin() {
 void text_lines::decode() {
   if (!move_utf16(raw_, order_ == utf16_order::big, text_)) fail(half_of_one);
 }
-
 void text_lines::fail(std::string_view what) const { throw_malformed(file_, file_line{number_ + 1}, what); }
 
 /// Reads on. False at the end.
@@ -235,12 +233,6 @@ std::optional<std::string_view> text_lines::next() {
   }
 }
 
-std::string_view text_lines::encoding() const noexcept {
-  if (order_ != utf16_order::none) return order_ == utf16_order::big ? "UTF-16 BE" : "UTF-16 LE";
-  if (windows_lines_ == 0) return "UTF-8";
-  return utf8_lines_ == 0 ? "Windows-1252" : "UTF-8 and Windows-1252";
-}
-
 std::string beginning_in_utf8(std::string_view text) {
   std::string decoded(text);
   if (const utf16_order order = order_of(text); order != utf16_order::none) {
@@ -248,20 +240,6 @@ std::string beginning_in_utf8(std::string_view text) {
     move_utf16(raw, order == utf16_order::big, decoded);
   }
   return decoded.starts_with(byte_order_mark) ? decoded.substr(byte_order_mark.size()) : decoded;
-}
-
-std::string_view csv_fields::without_blanks(std::string_view text) const {
-  const auto is_blank = [this](char c) { return (c == ' ' || c == '\t') && c != delimiter_; };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
-/// Takes a field up to its delimiter.
-void csv_fields::take_plain(std::string_view& rest) {
-  const std::string_view field = rest.substr(0, rest.find(delimiter_));
-  text_ += without_blanks(field);
-  rest.remove_prefix(field.size());
 }
 
 /// Takes the rest of a field in double quotes, from within them. False if they are open at the end.

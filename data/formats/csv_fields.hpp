@@ -41,7 +41,11 @@ public:
   /// The number of the line that next() returned last.
   file_line number() const noexcept { return {number_}; }
   /// "UTF-8", "UTF-16 LE", "UTF-16 BE", "Windows-1252", or "UTF-8 and Windows-1252", as far as was read.
-  std::string_view encoding() const noexcept;
+  std::string_view encoding() const noexcept {
+    if (order_ != utf16_order::none) return order_ == utf16_order::big ? "UTF-16 BE" : "UTF-16 LE";
+    if (windows_lines_ == 0) return "UTF-8";
+    return utf8_lines_ == 0 ? "Windows-1252" : "UTF-8 and Windows-1252";
+  }
 
 private:
   bool refill();
@@ -95,8 +99,18 @@ public:
 
 private:
   bool take_quoted(std::string_view& rest);
-  void take_plain(std::string_view& rest);
-  std::string_view without_blanks(std::string_view text) const;
+  /// Takes a field up to its delimiter.
+  void take_plain(std::string_view& rest) {
+    const std::string_view field = rest.substr(0, rest.find(delimiter_));
+    text_ += without_blanks(field);
+    rest.remove_prefix(field.size());
+  }
+  std::string_view without_blanks(std::string_view text) const {
+    const auto is_blank = [this](char c) { return (c == ' ' || c == '\t') && c != delimiter_; };
+    while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+    return text;
+  }
 
   char delimiter_;
   bool open_ = false;

@@ -1,6 +1,5 @@
-#include <mailgrad/data/formats/csv_survey.hpp>
-
 #include <mailgrad/data/files.hpp>
+#include <mailgrad/data/formats/csv_survey.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <algorithm>
@@ -15,7 +14,6 @@ namespace fs = std::filesystem;
 namespace {
 
 bool digit(char c) { return c >= '0' && c <= '9'; }
-
 std::size_t digits_in_front(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::find_if_not(text, digit) - text.begin());
 }
@@ -125,11 +123,9 @@ constexpr std::size_t enough_rows = 10; ///< to tell that something is no chance
 bool is_digits(std::string_view field) {
   return !field.empty() && field.find_first_not_of("0123456789") == std::string_view::npos;
 }
-
 bool are_all_different(const texts& line) {
   return std::set<std::string>(line.begin(), line.end()).size() == line.size();
 }
-
 bool is_called_label(std::string_view name) { return name == "label" || name == "class" || name == "target"; }
 
 /// "Na" is the name of an element rather than a missing value.
@@ -169,7 +165,6 @@ struct first_fields {
   bool names_label = false;
 };
 
-/// Surveys one file.
 class csv_surveyor {
 public:
   csv_surveyor(const fs::path& file, const csv_options& options) : file_(file), options_(options) {
@@ -438,7 +433,6 @@ private:
     }
   }
 
-  /// The column that the header calls the label.
   std::optional<std::size_t> label_by_name() {
     texts called;
     std::optional<std::size_t> found;
@@ -522,7 +516,6 @@ private:
     if (std::ranges::all_of(columns, [](const table_column& c) { return c.kind == column_kind::left_out; }))
       fail("expected a column to learn from, found none that is not left out");
   }
-  /// The fields of a line without the label's.
   std::vector<std::string_view> without_label(const texts& line) const {
     std::vector<std::string_view> some(line.begin(), line.end());
     const std::size_t label = found_.layout.table.label;
@@ -592,7 +585,6 @@ private:
                        field.find(decimal) != std::string::npos ? "thousands" : "a fraction"));
   }
 
-  /// Says so if numbers of a column may be lists, or several fields.
   void remark_lists(std::size_t column) {
     const column_facts& f = facts_[column];
     const bool by_blanks = f.numbers > 1 && f.blank_grouped == f.numbers;
@@ -618,7 +610,6 @@ private:
                          "(csv_options::left_out) leaves it out");
   }
 
-  /// Notes what columns of features look like a mistake.
   void remark_columns() {
     const table_layout& table = found_.layout.table;
     texts like_numbers, dates, names, counts, merged, with_nothing;
@@ -662,7 +653,6 @@ private:
   void remark(std::string_view words) {
     found_.remarks.push_back(fmt::format("{}: {}", file_.filename().string(), words));
   }
-  /// Says something of several columns.
   void remark(const texts& columns, std::string_view words) {
     if (!columns.empty())
       remark(fmt::format("{} {}: {}", columns.size() == 1 ? "column" : "columns", some_of(columns), words));
@@ -680,7 +670,6 @@ private:
   std::vector<file_line> copies_; ///< records with all fields of the first one, which `facts_` lack at first
 };
 
-/// What a label seems to hold, and why.
 struct likely_task {
   label_kind holds;
   std::string why;
@@ -689,7 +678,6 @@ struct likely_task {
 
 constexpr std::size_t few_classes = 20, many_classes = 100;
 
-/// Whether whole numbers are classes.
 likely_task task_of_whole_numbers(const column_facts& f) {
   const std::size_t different = f.different();
   const bool counts_classes =

@@ -86,7 +86,6 @@ struct csv_survey {
 /// Reads all of a file, plain or gzip, and finds out how it is written and what its columns hold. What
 /// `options` leaves open is decided by the content. If the columns are known, the header is compared with
 /// them, and only how numbers are written is found out.
-///
 /// Errors  file_error: no rows; another number of columns; a column that is asked for and not there; a header
 ///         with other names than `options.table` has; a column with numbers by both decimal signs; and as
 ///         csv_records.
@@ -94,7 +93,6 @@ csv_survey survey_csv(const std::filesystem::path& file, const csv_options& opti
 
 /// Decides whether classes or numbers are learnt from the label, unless `asked` says it, and notes in
 /// `survey.remarks` what looks like a mistake.
-///
 /// Errors  file_error, naming `file`: the column can be no label, since it tells rows apart, counts them or
 ///         tells the time.
 void settle_task(csv_survey& survey, const std::filesystem::path& file, std::optional<label_kind> asked);

@@ -1,5 +1,4 @@
 #include <mailgrad/data/formats/idx.hpp>
-
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>
 

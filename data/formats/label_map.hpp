@@ -35,7 +35,11 @@ public:
       : spelling_(spelling), known_(classes) {}
   /// A settled map of labels that are known, in the order of their numbers, and written by `signs`.
   explicit label_map(const std::vector<std::string>& names, label_spelling spelling = label_spelling::numbers,
-                     number_signs signs = {});
+                     number_signs signs = {})
+      : spelling_(spelling), signs_(signs), names_(names), open_(false) {
+    for (std::size_t i = 0; i < names.size(); ++i)
+      numbers_.emplace(key_of(names[i]).value_or(names[i]), static_cast<std::int32_t>(i));
+  }
 
   /// From now on numbers are written by these signs.
   void read_by(number_signs signs) { signs_ = signs; }
@@ -77,7 +81,6 @@ struct byte_labels {
 };
 
 /// Counts the classes of a training set: one more than its largest label.
-///
 /// Errors  file_error if the labels have a gap, since a damaged label leaves one. If some classes really have
 ///         no samples, the caller must know the number of classes and use require_below() instead.
 std::size_t count_classes(const byte_labels& labels);

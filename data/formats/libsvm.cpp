@@ -1,5 +1,4 @@
 #include <mailgrad/data/formats/libsvm.hpp>
-
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/options/number.hpp>
@@ -24,7 +23,6 @@ std::string_view next_word(std::string_view& line) {
   return word;
 }
 
-/// The line without its comment.
 std::string_view row_in(std::string_view line) { return line.substr(0, line.find('#')); }
 
 /// As it is written, but "-3" for "-3e0" and "-03": a label is a number here, and no code.
@@ -64,7 +62,8 @@ private:
     if (!label) fail(fmt::format("expected {}, found {}", labels_.expected(), in_quotes(word)));
     std::string_view entry = next_word(row);
     if (entry.starts_with(query)) {
-      require_query(entry);
+      if (!parse_whole(entry.substr(query.size())))
+        fail(fmt::format("expected a whole number behind '{}', found {}", query, in_quotes(entry)));
       entry = next_word(row);
     }
     for (; !entry.empty(); entry = next_word(row)) add_entry(entry);
@@ -94,11 +93,6 @@ private:
     f.values.push_back(static_cast<float>(*value));
     f.width = std::max(f.width, column + 1);
   }
-  void require_query(std::string_view word) const {
-    if (!parse_whole(word.substr(query.size())))
-      fail(fmt::format("expected a whole number behind '{}', found {}", query, in_quotes(word)));
-  }
-
   std::size_t parse_index(std::string_view text, std::string_view word) const {
     std::size_t index = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);

@@ -56,11 +56,6 @@ bool number_rows::read_record() {
   return true;
 }
 
-bool number_rows::is_header() const {
-  if (options_.header != csv_header::automatic) return options_.header == csv_header::present;
-  return are_names(options_.table, records_.fields());
-}
-
 /// Skips the header. Returns false at the end.
 bool number_rows::find_first_row() {
   has_header_ = is_header();

@@ -17,7 +17,6 @@ struct row_options {
 /// Rows of delimited fields without labels, read one after the other from a file or from standard input.
 /// Words and missing values become numbers as in training, and numbers are written as there. Any encoding of
 /// text_lines will do. Comments are passed over, as by csv_records.
-///
 /// Errors  file_error with the line: another number of columns, or a header with other names than in
 ///         training; a field that is not what its column holds; a missing value, unless means stand in for
 ///         those; a double quote out of place; an empty line before a row.
@@ -37,7 +36,10 @@ public:
 
 private:
   bool read_record();
-  bool is_header() const;
+  bool is_header() const {
+    if (options_.header != csv_header::automatic) return options_.header == csv_header::present;
+    return are_names(options_.table, records_.fields());
+  }
   bool find_first_row();
   [[noreturn]] void fail(file_line where, std::string_view why) const;
 

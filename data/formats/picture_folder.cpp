@@ -1,6 +1,5 @@
-#include <mailgrad/data/formats/picture_folder.hpp>
-
 #include <mailgrad/data/files.hpp>
+#include <mailgrad/data/formats/picture_folder.hpp>
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>
 
@@ -52,7 +51,6 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
   });
 }
 
-/// A picture and the number of its class.
 struct labelled_file {
   fs::path file;
   std::int32_t label = 0;

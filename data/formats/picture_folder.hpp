@@ -51,8 +51,7 @@ enum class picture_channels : std::uint8_t { automatic, grey, rgb };
 
 struct picture_options {
   picture_channels channels = picture_channels::automatic;
-  shape
-      dims{}; ///< height, width and channels, if they are known; without extents the first picture tells them
+  shape dims{}; ///< height, width and channels; without extents the first picture tells them
   parsed_limit limit{};
 };
 
@@ -64,7 +63,6 @@ struct labelled_pictures {
 };
 
 /// The files *.png, *.jpg and *.jpeg of a folder, in the order of their names.
-///
 /// Errors  file_error for a folder that cannot be read.
 std::vector<std::filesystem::path> pictures_of(const std::filesystem::path& folder);
 
@@ -83,13 +81,11 @@ labelled_pictures read_pictures(const std::filesystem::path& folder, const pictu
 
 /// The pictures that somebody names: files, and the files *.png, *.jpg and *.jpeg of folders, in the order of
 /// their names. What lies deeper in a folder is passed over.
-///
 /// Errors  file_error: nothing of that name, or a folder without a picture.
 std::vector<std::filesystem::path> find_pictures(std::span<const std::string> named);
 
 /// Decodes pictures (picture_file) as those of a data set are decoded: with one channel as greys, with three
 /// as colours.
-///
 /// Shapes  dims: {height, width, channels} of every picture, with 1 or 3 channels.
 /// Errors  file_error: a picture of another size; what picture_file says. std::invalid_argument for a shape
 ///         that no picture has.

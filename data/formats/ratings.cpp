@@ -1,5 +1,4 @@
 #include <mailgrad/data/formats/ratings.hpp>
-
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/options/number.hpp>
@@ -50,12 +49,10 @@ struct item_table {
   std::size_t genres = 0;
 };
 
-/// Reads a file of lines whose fields are separated by double colons.
 class field_reader {
 public:
   explicit field_reader(const std::filesystem::path& file) : lines_(file) {}
   std::optional<std::string_view> next() { return lines_.next(); }
-
   [[noreturn]] void fail(const std::string& expected, std::string_view found) const {
     throw_malformed(lines_.file(), lines_.number(),
                     fmt::format("expected {}, found {}", expected, in_quotes(found)));
@@ -107,7 +104,6 @@ std::uint64_t year_of(std::string_view title) {
 class item_parser {
 public:
   explicit item_parser(const std::filesystem::path& file) : lines_(file) {}
-
   item_table parse() {
     while (const auto line = lines_.next()) add(*line);
     table_.genres = genres_.size();

@@ -10,7 +10,6 @@ namespace mailgrad {
 /// from a gap of T on. A and T are 0.1 and 16 unless given. The factor counts before the moments of Adam, so
 /// an old difference has less weight among the others. A factor that all share would cancel: Adam divides by
 /// the size of what it gets.
-///
 /// Source  Shah & Sun, "Cosine-gated Adam-decay: drop-in staleness-aware outer optimization for decoupled
 ///         DiLoCo", 2026, arXiv:2605.09126. The form is the paper's; the defaults of A and T are not.
 class cosine_gate final : public compensating_cure {
@@ -22,7 +21,6 @@ public:
       "Shah & Sun, 2026"};
   cosine_gate(std::span<const double> n, const cure_site& site)
       : compensating_cure(site), decay_(n.empty() ? 0.1 : n[0]), cutoff_(n.size() < 2 ? 16 : n[1]) {}
-
   std::string_view name() const noexcept override { return "cgad"; }
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     require_staleness(text, setting);

@@ -52,7 +52,6 @@ struct cure_setting {
 }
 
 /// Requires at least one policy whose gradients may be stale, so that there is something to cure.
-///
 /// Errors  std::invalid_argument.
 inline void require_staleness(std::string_view text, const cure_setting& setting) {
   std::string names;
@@ -119,7 +118,6 @@ public:
   virtual std::optional<float> pull() const noexcept { return {}; }
 
   /// Checks that the cure suits the training setup. `text` is what the user wrote.
-  ///
   /// Errors  std::invalid_argument: the cure has no effect under any of the policies, because their gradients
   ///         are always fresh or no shard judges them; or its paper defines no form for this setup.
   virtual void require_fits(std::string_view text, const cure_setting& setting) const {
@@ -136,7 +134,6 @@ public:
 
   /// Writes or reads the state of the cure, for checkpoints. A run with checkpoints refuses a cure without
   /// it.
-  ///
   /// Errors  std::invalid_argument: the cure has none; those of archive.
   virtual void keep(archive&) {
     throw std::invalid_argument("cure '" + std::string(name()) + "' cannot be kept in a checkpoint");

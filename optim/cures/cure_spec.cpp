@@ -1,6 +1,5 @@
-#include <mailgrad/optim/cures/cure_spec.hpp>
-
 #include <mailgrad/optim/cures/cosine_gate.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/cures/custom_cure.hpp>
 #include <mailgrad/optim/cures/dana.hpp>
 #include <mailgrad/optim/cures/delay_compensation.hpp>
@@ -106,7 +105,6 @@ std::vector<double> numbers_of(const named_choice& choice, const known_cure& c) 
 
 void register_cure(const custom_cure_entry& entry) { cures().add(entry); }
 void register_cure(const custom_cure_entry& entry, std::string_view word) { cures().add(word, entry); }
-
 std::vector<std::string> plugins_of_cure(std::string_view text) {
   const std::string_view word = name_of_choice(text);
   if (!names_a_plugin(word)) return {};
@@ -150,7 +148,6 @@ optimizer_options cure_spec::adapted(optimizer_options asked) const {
   const auto made = make({workers_});
   return made ? made->adapted(std::move(asked), workers_) : asked;
 }
-
 std::unique_ptr<cure> make_cure(std::string_view text, const cure_site& site) {
   return cure_spec(text, site.workers).make(site);
 }

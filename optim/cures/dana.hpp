@@ -8,7 +8,6 @@ namespace mailgrad {
 class dana : public compensating_cure {
 public:
   static constexpr double usual_momentum = 0.9;
-
   std::size_t states() const noexcept override { return velocities_.size(); }
   void keep(archive& a) override {
     a.version(1);
@@ -43,7 +42,6 @@ private:
 /// DANA-Zero and DANA-DC, which predict weights. The shard keeps a momentum for each worker. Workers compute
 /// at the weights that the momenta of all will have reached when the gradient arrives: v_i = G v_i + g;
 /// w -= eta v_i; sent is w - eta G (v_1 + ... + v_M). G is 0.9 unless given, and the optimiser is plain SGD.
-///
 /// Source  Hakimi, Barkai, Gabel & Schuster, "Taming momentum in a distributed asynchronous environment",
 ///         2019, arXiv:1907.11612, Algorithm 4. dana-dc compensates the gradient first as DC-ASGD does, L = 2
 ///         unless given.
@@ -51,7 +49,6 @@ class predicting_dana : public dana {
 public:
   predicting_dana(double momentum, double lambda, const cure_site& site)
       : dana(momentum, site), lambda_(static_cast<float>(lambda)), sum_(allocate(site)) {}
-
   bool needs_weights_read() const noexcept override { return lambda_ > 0; }
   bool predicts() const noexcept override { return true; }
   void leave(rank worker) override { map(forgotten_velocity{}, {}, {velocity_of(worker), of(sum_)}); }
@@ -99,7 +96,6 @@ public:
 
 /// DANA-Slim makes the steps of DANA-Zero in other coordinates: the shard's weights are the predicted weights
 /// of DANA-Zero. v_i = G v_i + g; w -= eta (G v_i + g).
-///
 /// Source  as dana_zero, Algorithm 5. Differs: v_i lies at the shard, not at the worker; the arithmetic is
 ///         the same.
 class dana_slim final : public dana {

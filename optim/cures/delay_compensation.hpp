@@ -5,7 +5,6 @@
 namespace mailgrad {
 
 /// DC-ASGD with a constant lambda, 0.04 unless given: g + L g^2 (w - r).
-///
 /// Source  Zheng, Meng, Wang, Chen, Yu, Ma & Liu, "Asynchronous stochastic gradient descent with delay
 ///         compensation", ICML 2017, arXiv:1609.08326, Algorithm 2
 class delay_compensation final : public compensating_cure {
@@ -16,7 +15,6 @@ public:
       "Zheng et al., ICML 2017"};
   delay_compensation(std::span<const double> n, const cure_site& site)
       : compensating_cure(site), lambda_(n.empty() ? 0.04F : static_cast<float>(n[0])) {}
-
   std::string_view name() const noexcept override { return "dc-asgd"; }
   bool needs_weights_read() const noexcept override { return true; }
   void compensate(const stale_gradient& g, std::span<float> applied) override {
@@ -28,7 +26,6 @@ private:
 };
 
 /// DC-ASGD with lambda_t = L / sqrt(mean square of the gradients + 1e-7), L = 2 unless given.
-///
 /// Source  as delay_compensation, Algorithm 2 with equation 14; the mean square keeps 0.95 of its past.
 class adaptive_delay_compensation final : public compensating_cure {
 public:

@@ -7,7 +7,6 @@ namespace mailgrad {
 /// Feeds back what the last update lacked: g + L (g - p), L = 1 unless given. p is the gradient that the
 /// shard got before g, of whichever worker. Where every gradient is one version old, g is the gradient that
 /// the last update should have had in place of p.
-///
 /// Source  after the correction of Zmushko, Petrov, Abdullaev, Khrushchev & Horvath, "One-step gradient delay
 ///         is not a barrier", ICML 2026, arXiv:2606.30634. Differs: the formula is derived here.
 class delay_feedback final : public compensating_cure {

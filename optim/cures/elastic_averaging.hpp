@@ -27,7 +27,6 @@ public:
       : compensating_cure(site), pull_(static_cast<float>(n.empty() ? default_pull(site.workers) : n[0])) {}
 
   static double default_pull(std::uint32_t workers) { return 0.9 / workers; }
-
   std::string_view name() const noexcept override { return "easgd"; }
   bool adds_up() const noexcept override { return true; }
   bool needs_weights_read() const noexcept override { return true; }

@@ -11,7 +11,6 @@ namespace mailgrad {
 /// mean square in which each sample counts 0.999 of the next. A sample is the gradient or, with momentum, the
 /// velocity after an update. The zero velocity before the first update is no sample, so the first gradient,
 /// which is fresh, is applied unchanged.
-///
 /// Source  Barkai, Hakimi & Schuster, "Gap-aware mitigation of gradient staleness", ICLR 2020,
 ///         arXiv:1909.10802. Differs: a weight decay that the optimiser adds is not divided.
 class gap_aware final : public compensating_cure {
@@ -22,7 +21,6 @@ public:
   gap_aware(std::span<const double>, const cure_site& site)
       : compensating_cure(site), rate_(static_cast<float>(site.learning_rate)), mean_square_(allocate(site)) {
   }
-
   std::string_view name() const noexcept override { return form.text; }
   bool needs_weights_read() const noexcept override { return true; }
   std::size_t states() const noexcept override { return 1; }

@@ -32,7 +32,6 @@ public:
         variables_(site.variables) {
     if (variables_.empty()) variables_.push_back({"all weights", shape{site.shard_size}, 0});
   }
-
   std::string_view name() const noexcept override { return "heloco"; }
   bool sees_variables() const noexcept override { return true; }
   void require_fits(std::string_view text, const cure_setting& setting) const override {

@@ -6,7 +6,6 @@ namespace mailgrad {
 
 /// Asynchrony acts like a momentum of 1 - 1/M with M workers. The cure subtracts it from the momentum that
 /// the user chose, and the difference may be negative. Gradients are not changed.
-///
 /// Source  Mitliagkas, Zhang, Hadjis & Re, "Asynchrony begets momentum", Allerton 2016, arXiv:1605.09774. It
 ///         holds for the mean under memoryless workers; a fixed delay brings no momentum.
 class momentum_compensation final : public cure {

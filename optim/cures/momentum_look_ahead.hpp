@@ -8,7 +8,6 @@ namespace mailgrad {
 /// the model when their difference comes, after K updates: w - eta (m + m^2 + ... + m^K) v, with momentum m,
 /// velocity v and learning rate eta. K is M - 1 unless given, the mean gap of async. The rule nesterov has
 /// taken one of these steps before, so each power of m is one higher there.
-///
 /// Source  Ajanthan, Ramasinghe, Avraham, Zuo & Long, "Momentum look-ahead for asynchronous distributed
 ///         low-communication training", MCDC at ICLR 2025. The direction is the paper's; how far it is
 ///         follows from K here.
@@ -20,7 +19,6 @@ public:
       "Ajanthan et al., 2025"};
   momentum_look_ahead(std::span<const double> n, const cure_site& site)
       : compensating_cure(site), reach_(reach_of(site.optimizer, n.empty() ? site.workers - 1.0 : n[0])) {}
-
   std::string_view name() const noexcept override { return "mla"; }
   bool compensates() const noexcept override { return false; }
   bool predicts() const noexcept override { return true; }

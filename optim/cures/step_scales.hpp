@@ -1,7 +1,6 @@
 #pragma once
 
 #include <mailgrad/optim/cures/cure.hpp>
-#include <mailgrad/options/spelling.hpp>
 
 namespace mailgrad {
 
@@ -76,7 +75,6 @@ public:
 
   step_scale(std::span<const double> n, const cure_site& site)
       : a_(n.empty() ? Law.a : n[0]), b_(n.size() < 2 ? Law.b : n[1]), workers_(site.workers) {}
-
   std::string_view name() const noexcept override { return name_of_choice(form.text); }
   bool has_factor() const noexcept override { return true; }
   double factor(std::uint64_t gap) const noexcept override {

@@ -59,7 +59,6 @@ public:
     while (first_ < entries_.size() && !awaited({first_})) ++first_;
     return first_ < entries_.size() ? std::optional(rank{first_}) : std::nullopt;
   }
-
   std::size_t arrived() const noexcept { return in_batch_.size(); }
   /// The workers of which a batch of this round could be made: those that are present, and those that left a
   /// gradient behind.

@@ -1,5 +1,4 @@
 #include <mailgrad/optim/policies/auto_rule.hpp>
-
 #include <mailgrad/options/settings.hpp>
 
 #include <fmt/format.h>

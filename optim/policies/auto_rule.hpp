@@ -30,7 +30,6 @@ struct auto_options {
 };
 
 /// Reads "auto", alone or with settings.
-///
 /// Errors  std::invalid_argument, in one line with the nearest right name or the range of a value.
 auto_options parse_auto(std::string_view text);
 
@@ -53,7 +52,6 @@ class auto_rule {
 public:
   static constexpr std::string_view policy_name = "auto";
   static constexpr std::string_view first_policy = "sync";
-
   explicit auto_rule(const auto_options& options = {}) : options_(options), bearable_(options.wait) {}
 
   /// `now` is the policy that the signals were measured under.

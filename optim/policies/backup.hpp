@@ -15,7 +15,6 @@ namespace mailgrad {
 class backup_policy final : public policy {
 public:
   static constexpr std::string_view policy_name = "backup";
-
   explicit backup_policy(std::size_t backups) : backups_(backups) {}
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }

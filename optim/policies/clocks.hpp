@@ -30,7 +30,6 @@ public:
     take_out(before);
     put_in(before + 1);
   }
-
   bool present(rank worker) const { return worker.value < clocks_.size() && clocks_[worker.value]; }
   std::uint64_t of(rank worker) const { return *clocks_[worker.value]; }
 
@@ -79,8 +78,7 @@ private:
 
   std::vector<std::optional<std::uint64_t>> clocks_; ///< by rank; nothing for a worker that has left
   standing standing_;                                ///< how many workers have finished so many steps
-  std::vector<standing::node_type>
-      spare_; ///< of counts that nobody stands at, so that a step allocates nothing
+  std::vector<standing::node_type> spare_;           ///< counts of nobody, so that a step allocates nothing
 };
 
 } // namespace mailgrad

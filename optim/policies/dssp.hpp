@@ -17,7 +17,6 @@ namespace mailgrad {
 class dssp_policy final : public policy {
 public:
   static constexpr std::string_view policy_name = "dssp";
-
   dssp_policy(std::uint64_t lo, std::uint64_t hi) : lo_(lo), hi_(hi) {}
   std::string_view name() const noexcept override { return policy_name; }
   void join(rank worker) override {

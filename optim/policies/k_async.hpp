@@ -14,7 +14,6 @@ namespace mailgrad {
 class k_async_policy final : public policy {
 public:
   static constexpr std::string_view policy_name = "k-async";
-
   k_async_policy(std::size_t k, world_size workers) : k_(k), takes_all_(k >= workers.value) {}
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }

@@ -18,7 +18,6 @@ namespace mailgrad {
 class malenia_policy final : public policy {
 public:
   static constexpr std::string_view policy_name = "malenia";
-
   explicit malenia_policy(std::uint64_t s) : s_(static_cast<double>(s)) {}
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }

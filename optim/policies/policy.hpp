@@ -124,7 +124,6 @@ public:
 
   /// Writes or reads the state of the policy, for checkpoints. A run with checkpoints refuses a policy
   /// without it. Times are of another clock when they are read.
-  ///
   /// Errors  std::invalid_argument: the policy has none; those of archive.
   virtual void keep(archive&) {
     throw std::invalid_argument("policy '" + std::string(name()) + "' cannot be kept in a checkpoint");

@@ -1,9 +1,7 @@
-#include <mailgrad/optim/policies/policy_schedule.hpp>
-
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
+#include <mailgrad/optim/policies/policy_schedule.hpp>
 #include <mailgrad/options/number.hpp>
-#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 

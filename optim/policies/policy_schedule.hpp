@@ -22,12 +22,10 @@ std::vector<std::string> plugins_of_policy(std::string_view text);
 bool is_automatic(std::string_view text);
 
 /// Refuses what is more than one policy: a schedule, a policy with a step, and auto.
-///
 /// Errors  std::invalid_argument in one line, which says what a switch during a run takes.
 void require_one_policy(std::string_view text);
 
 /// "async, sync@1000, ssp:3@2000": the first policy begins with the run, each other at its step.
-///
 /// Errors  std::invalid_argument in one line: a policy that policy_spec refuses; a step that is missing, no
 ///         whole number or not after the one before; auto beside another, or as parse_auto() has it.
 std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::uint32_t workers);

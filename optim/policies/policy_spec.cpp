@@ -1,23 +1,18 @@
-#include <mailgrad/optim/policies/policy_spec.hpp>
-
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/backup.hpp>
+#include <mailgrad/optim/policies/counted_batch.hpp>
 #include <mailgrad/optim/policies/custom_policy.hpp>
 #include <mailgrad/optim/policies/dssp.hpp>
 #include <mailgrad/optim/policies/k_async.hpp>
-#include <mailgrad/optim/policies/k_batch_async.hpp>
-#include <mailgrad/optim/policies/k_batch_sync.hpp>
 #include <mailgrad/optim/policies/malenia.hpp>
-#include <mailgrad/optim/policies/queue.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
 #include <mailgrad/optim/policies/quorum.hpp>
-#include <mailgrad/optim/policies/rennala.hpp>
 #include <mailgrad/optim/policies/ringleader.hpp>
 #include <mailgrad/optim/policies/ringmaster.hpp>
 #include <mailgrad/optim/policies/ssp.hpp>
 #include <mailgrad/optim/policies/sync.hpp>
 #include <mailgrad/options/number.hpp>
-#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 
@@ -40,7 +35,6 @@ constexpr maker maker_of() {
     return [](policy_numbers, world_size) -> std::unique_ptr<policy> { return nullptr; };
 }
 
-/// The upper limit of a number.
 enum class limit : std::uint8_t { none, workers, workers_but_one };
 
 /// How many numbers stand after a policy's colon, what they mean, and their range.
@@ -182,14 +176,6 @@ void check_against(std::string_view text, const known_policy& p, std::uint64_t n
                                   workers == 1 ? "worker" : "workers", p.rule.what, most));
 }
 
-/// Gradients of a policy wait for their round or in a queue. A shard would fill both, and empty one.
-void require_one_waiting_room(std::string_view text, const policy& made) {
-  if (made.has_rounds() && (made.takes_first() > 0 || made.queue_length() > 0))
-    refuse_policy(text,
-                  "has rounds, and its gradients would wait in a queue as well: expected takes_first() and "
-                  "queue_length() of 0 beside has_rounds()");
-}
-
 /// Whether a verdict depends on who came first, or on when. Where it depends on the versions since a
 /// gradient's weights were read, as with ringmaster, it does. One of a user's own may.
 bool reads_arrival(std::string_view name) {
@@ -203,18 +189,14 @@ bool reads_arrival(std::string_view name) {
 [[noreturn]] void refuse_policy(std::string_view text, const std::string& why) {
   throw std::invalid_argument(fmt::format("policy '{}': {}", text, why));
 }
-
 std::vector<std::string_view> policy_names() { return policies().names(); }
-
 std::vector<policy_form> policy_forms() {
   std::vector<policy_form> forms;
   for (const known_policy& p : known_policies) forms.push_back(p.form);
   return forms;
 }
-
 void register_policy(const custom_policy_entry& entry) { policies().add(entry); }
 void register_policy(const custom_policy_entry& entry, std::string_view word) { policies().add(word, entry); }
-
 void require_loaded(std::string_view text) {
   if (const std::string_view word = name_of_choice(text); names_a_plugin(word) && !policies().find(word))
     refuse_policy(text, "a plug-in is loaded by the process that names it, and by no other");
@@ -230,7 +212,11 @@ policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(t
   const auto made = make();
   traits_.needs_shards = made != nullptr;
   if (!made) return;
-  require_one_waiting_room(text, *made);
+  // Gradients wait for their round or in a queue. A shard would fill both, and empty one.
+  if (made->has_rounds() && (made->takes_first() > 0 || made->queue_length() > 0))
+    refuse_policy(text,
+                  "has rounds, and its gradients would wait in a queue as well: expected takes_first() and "
+                  "queue_length() of 0 beside has_rounds()");
   traits_ = {true,
              made->always_fresh(),
              made->makes_batches(),
@@ -243,7 +229,6 @@ policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(t
 }
 
 std::unique_ptr<policy> policy_spec::make() const { return make_(numbers_, {workers_}); }
-
 std::unique_ptr<policy> make_policy(std::string_view text, std::uint32_t workers) {
   std::unique_ptr<policy> made = policy_spec(text, workers).make();
   if (!made) refuse_policy(text, "its workers ask no parameter actor");

@@ -20,7 +20,6 @@ public:
   /// `grace` is in nanoseconds.
   quorum_policy(std::uint64_t k, std::uint64_t grace, world_size workers)
       : k_(k), grace_(static_cast<std::int64_t>(grace)), takes_all_(k >= workers.value) {}
-
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }
   bool always_fresh() const noexcept override { return takes_all_; }

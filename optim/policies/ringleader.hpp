@@ -28,7 +28,6 @@ namespace mailgrad {
 class ringleader_policy final : public policy {
 public:
   static constexpr std::string_view policy_name = "ringleader";
-
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }
   bool makes_batches() const noexcept override { return true; }

@@ -14,7 +14,6 @@ namespace mailgrad {
 class ringmaster_policy final : public policy {
 public:
   static constexpr std::string_view policy_name = "ringmaster";
-
   explicit ringmaster_policy(std::uint64_t threshold) : threshold_(threshold) {}
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }

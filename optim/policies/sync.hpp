@@ -14,7 +14,6 @@ namespace mailgrad {
 class sync_policy final : public policy {
 public:
   static constexpr std::string_view policy_name = "sync";
-
   std::string_view name() const noexcept override { return policy_name; }
   bool always_fresh() const noexcept override { return true; }
   bool deals_by_rank() const noexcept override { return true; }

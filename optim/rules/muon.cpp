@@ -1,6 +1,5 @@
 #include <mailgrad/optim/clip.hpp>
 #include <mailgrad/optim/rules/muon.hpp>
-#include <mailgrad/options/spelling.hpp>
 
 namespace mailgrad {
 

@@ -21,7 +21,6 @@ public:
   void expect(std::size_t n);
   /// Writes the root, for p = 2 or 4. False if the iteration found none, as for a matrix with a NaN; `root`
   /// has not changed then.
-  ///
   /// Shapes  a, root: float32[n, n], apart.
   bool compute(std::size_t n, unsigned p, std::span<const float> a, std::span<float> root);
 

@@ -1,8 +1,7 @@
-#include <mailgrad/optim/rules/variable_rule.hpp>
-
 #include <mailgrad/optim/clip.hpp>
 #include <mailgrad/optim/rules/muon.hpp>
 #include <mailgrad/optim/rules/shampoo.hpp>
+#include <mailgrad/optim/rules/variable_rule.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
@@ -124,7 +123,6 @@ private:
 };
 
 /// A user's rule that asks for whole variables (plugin.h). It finds the weights decayed.
-///
 /// Shapes  states "state 0" and so on: float32[shard].
 class custom_variable_rule final : public variable_rule {
 public:
@@ -219,21 +217,18 @@ public:
     require_host(s, "optimizer update");
     require_range(work.first, work.weights.size(), work.step);
     const row_list touched = rows_.distinct(work);
-    const double factor = factor_of(work.step, work.rate);
-    rule_->update_rows({{work.weights, work.width, touched.rows, touched.values, work.scale},
+    rule_->update_rows({terms_of(work.step, work.rate),
+                        {work.weights, work.width, touched.rows, touched.values, work.scale},
                         work.first,
-                        factor * base_learning_rate(options_),
-                        factor,
-                        options_.l2,
-                        base_weight_decay(options_),
-                        work.step.of_state});
+                        options_.l2});
   }
 
 private:
   using place = std::vector<shard_variable>::const_iterator;
 
-  double factor_of(update_number step, double rate) const {
-    return rate * mailgrad::learning_rate(options_.schedule, 1, step.of_weights);
+  step_terms terms_of(update_number step, double rate) const {
+    const double factor = rate * mailgrad::learning_rate(options_.schedule, 1, step.of_weights);
+    return {factor * base_learning_rate(options_), factor, base_weight_decay(options_), step.of_state};
   }
 
   /// The first variable at `first` or behind it. Also checks that `first` cuts none.
@@ -252,10 +247,8 @@ private:
   void update(const stream& s, const dense_update& work, const shard_variable& v) {
     const std::size_t first = v.offset - work.first;
     const std::span<float> weights = work.updated.subspan(first, v.dims.size());
-    const double factor = factor_of(work.step, work.rate);
-    rule_->update({static_cast<std::size_t>(&v - variables_.data()), weights,
-                   gradient(s, work, first, weights), factor * base_learning_rate(options_), factor,
-                   base_weight_decay(options_), work.step.of_state});
+    rule_->update({terms_of(work.step, work.rate), static_cast<std::size_t>(&v - variables_.data()), weights,
+                   gradient(s, work, first, weights)});
   }
 
   /// A single gradient is read where it lies, if nothing changes it.
