@@ -95,12 +95,6 @@ void add_rare(std::vector<std::string>& remarks, const data_split& data, std::si
                                   once.size() == 1 ? "has" : "have", listed(data, once)));
 }
 
-std::string format_data_format(file_format format) {
-  constexpr std::array<const char*, 10> words{"",     "IDX",     "CIFAR", "CSV", "libsvm",
-                                              "text", "ratings", "npz",   "npy", "pictures"};
-  return words[static_cast<std::size_t>(format)];
-}
-
 /// "0.2 of the file, drawn from each class in proportion"
 std::string format_test(const data_split& data, const data_files& files, const open_options& options) {
   if (!files.test.empty()) return files.test.filename().string();
@@ -345,7 +339,9 @@ data_reading reading_of(const data_split& data, const data_files& files, const o
                         data_reading noted) {
   data_reading r = std::move(noted);
   const dataset& samples = options.known ? data.test : data.train;
-  r.format = format_data_format(files.format);
+  constexpr std::array<const char*, 10> formats{"",     "IDX",     "CIFAR", "CSV", "libsvm",
+                                                "text", "ratings", "npz",   "npy", "pictures"};
+  r.format = formats[static_cast<std::size_t>(files.format)];
   r.dims = samples.sample_dims();
   r.inputs = samples.sample_dims().size() + samples.category_counts().size();
   r.train = data.train.size();

@@ -4,11 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <vector>
 
 namespace mailgrad {
 
@@ -29,7 +24,6 @@ struct dealer_options {
   std::uint32_t slots = 0; ///< ranks that may take part: those from `ranks` on join later; 0: as many
 };
 
-/// One batch that the dealer has dealt.
 struct deal {
   std::uint64_t number = 0;               ///< from 0, counted over all epochs
   std::uint64_t epoch = 0;                ///< from 0
@@ -70,13 +64,10 @@ struct dealer_position {
 class dealer {
 public:
   explicit dealer(const dealer_options& options);
-
   /// Deals the next batch to `rank`; nothing when all are dealt or the rank has left. Allocates nothing.
   std::optional<deal> next(std::uint32_t rank);
-
   /// Returns the batch of that number, whichever rank it is for; nothing if there is none. No rank counts it.
   std::optional<deal> batch(std::uint64_t number);
-
   /// Deals nothing more to `rank`, until it joins again.
   void leave(std::uint32_t rank) {
     require_rank(rank);
@@ -96,12 +87,9 @@ public:
     again_.insert(again_.end(), numbers.begin(), numbers.end());
     std::ranges::sort(again_);
   }
-  /// The number of batches that are still to be dealt.
   std::uint64_t undealt() const;
 
-  /// Deals the batches that are left in this mode.
   void deal_by(deal_mode mode) noexcept { options_.mode = mode; }
-
   /// The position of a dealer that goes on where this one is, and that also deals the batches `again`, which
   /// this one has dealt.
   dealer_position position(std::vector<std::uint64_t> again) const;
@@ -123,7 +111,6 @@ public:
   std::uint64_t batches() const noexcept { return batches_; }
 
 private:
-  /// The samples in the order of one epoch.
   struct shuffled {
     std::optional<std::uint64_t> epoch;
     std::vector<std::uint32_t> samples;

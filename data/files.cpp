@@ -235,25 +235,22 @@ std::string told(const data_files& files) {
 
 data_files in_folder(const fs::path& folder, const file_options& options) {
   candidates found = layouts_of(folder);
+  const auto refuse = [&](std::string_view why) { throw_malformed(folder, why); };
   if (const std::string missing = found.empty() ? missing_of_idx(listing(folder)) : ""; !missing.empty())
-    throw_malformed(folder, "expected train-images-idx3-ubyte and its three companions, found no " + missing);
+    refuse("expected train-images-idx3-ubyte and its three companions, found no " + missing);
   if (found.empty())
-    throw_malformed(
-        folder, "expected a data set: train-images-idx3-ubyte and its three companions, train.bin "
-                "and test.bin, ratings.dat, x.npy and y.npy, X and X.t, X.train and X.test, X.tra and X.tes, "
-                "train.csv and "
-                "test.csv, one *.data, *.csv, *-vect, *.libsvm or *.txt, each plain or .gz, one *.npz, or a "
-                "folder of *.png or *.jpg for each class; found none of them");
+    refuse("expected a data set: train-images-idx3-ubyte and its three companions, train.bin "
+           "and test.bin, ratings.dat, x.npy and y.npy, X and X.t, X.train and X.test, X.tra and X.tes, "
+           "train.csv and test.csv, one *.data, *.csv, *-vect, *.libsvm or *.txt, each plain or .gz, one "
+           "*.npz, or a folder of *.png or *.jpg for each class; found none of them");
   if (found.size() > 1)
-    throw_malformed(folder,
-                    fmt::format("expected one data set, found {} and {}; name the file instead of the folder",
-                                told(found[0]), told(found[1])));
+    refuse(fmt::format("expected one data set, found {} and {}; name the file instead of the folder",
+                       told(found[0]), told(found[1])));
   if (options.train_fraction && !found.front().test.empty())
-    throw_malformed(folder,
-                    fmt::format("expected one file to cut, as a part for testing is asked for, found {} "
-                                "with its test file {}; name the file instead of the folder",
-                                in_quotes(found[0].train[0].filename().string()),
-                                in_quotes(found[0].test.filename().string())));
+    refuse(fmt::format("expected one file to cut, as a part for testing is asked for, found {} with its "
+                       "test file {}; name the file instead of the folder",
+                       in_quotes(found[0].train[0].filename().string()),
+                       in_quotes(found[0].test.filename().string())));
   return found.front();
 }
 
@@ -380,13 +377,6 @@ std::string_view advice_in(std::string_view head) {
 }
 
 } // namespace
-
-std::vector<fs::path> data_files::all() const {
-  std::vector<fs::path> files = train;
-  for (const fs::path& file : {train_labels, test, test_labels, class_names, items})
-    if (!file.empty()) files.push_back(file);
-  return files;
-}
 
 data_files find_files(std::string_view name_or_path, const file_options& options) {
   const fs::path path = find_path(name_or_path, options);

@@ -44,7 +44,12 @@ struct data_files {
   std::filesystem::path items{};              ///< a file that describes what is rated; empty if there is none
 
   /// Returns the paths of all files of the data set.
-  std::vector<std::filesystem::path> all() const;
+  std::vector<std::filesystem::path> all() const {
+    std::vector<std::filesystem::path> files = train;
+    for (const auto& file : {train_labels, test, test_labels, class_names, items})
+      if (!file.empty()) files.push_back(file);
+    return files;
+  }
 };
 
 /// Finds the files of a data set. A folder must hold exactly one of these, each plain or with .gz, and in
@@ -64,9 +69,8 @@ struct data_files {
 /// Errors  file_error, one line that says what was looked for.
 data_files find_files(std::string_view name_or_path, const file_options& options);
 
-/// Tells the format by the end of a file's name, in capitals or not and without .gz: .bin, .csv, .data, .tra,
-/// .tes, .libsvm, .svm,
-/// -vect, .txt, .npz, .npy, ratings.dat. Returns `automatic` for other names.
+/// Tells the format by the end of a file's name, such as .csv, in capitals or not and without .gz. Returns
+/// `automatic` for other names.
 file_format format_of_name(std::string_view name);
 
 /// A name whose letters are small, of those that have a place in ASCII. By this, names are compared.

@@ -4,7 +4,6 @@
 #include <mailgrad/data/formats/text.hpp>
 #include <mailgrad/data/open.hpp>
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -430,22 +429,18 @@ data_split open_files(const data_files& files, const open_options& options) {
       "packed by gzip, found none of them in its first bytes");
 }
 
-std::uint64_t bytes_on_disk(const data_files& files) {
-  std::uint64_t sum = 0;
+[[noreturn]] void throw_too_large(const data_files& files) {
+  std::uint64_t bytes = 0;
   std::error_code gone;
   for (const fs::path& file : files.all())
-    if (const std::uint64_t size = fs::file_size(file, gone); !gone) sum += size;
-  return sum;
-}
-
-[[noreturn]] void throw_too_large(const data_files& files) {
+    if (const std::uint64_t size = fs::file_size(file, gone); !gone) bytes += size;
   throw file_error(
       std::make_error_code(std::errc::not_enough_memory),
       fmt::format(
           "{}: out of memory after reading some of its {}; a character of text takes 4 bytes, an entry "
           "of libsvm 8, a number of CSV 4, and a test set that is cut off as much again; take a part "
           "of it",
-          in_quotes(files.name), byte_count(bytes_on_disk(files)).text()));
+          in_quotes(files.name), byte_count(bytes).text()));
 }
 
 void require_sensible(const open_options& options) {
@@ -455,12 +450,6 @@ void require_sensible(const open_options& options) {
   if (options.window == 0) throw std::invalid_argument("open_data: a window needs a token");
   if (!(options.validation >= 0 && options.validation < 1))
     throw std::invalid_argument("validation: the share of the training samples lies between 0 and 1");
-}
-
-void keep_extents(archive& a, shape& dims) {
-  std::vector<std::size_t> extents(dims.begin(), dims.end());
-  a.field("record dims", extents);
-  if (a.reads()) dims = shape(std::span<const std::size_t>(extents));
 }
 
 void keep_csv(archive& a, csv_options& o) {
@@ -522,7 +511,9 @@ void data_source::keep(archive& a) {
   a.field("classes", o.classes);
   a.field("features", o.features);
   a.choice("first column", o.numbering, column_numbering::from_zero);
-  keep_extents(a, o.record_dims);
+  std::vector<std::size_t> extents(o.record_dims.begin(), o.record_dims.end());
+  a.field("record dims", extents);
+  if (a.reads()) o.record_dims = shape(std::span<const std::size_t>(extents));
   a.choice("channels", o.channels, picture_channels::rgb);
   a.group("csv", [&] { keep_csv(a, o.csv); });
   a.group("task", [&] { keep_optional(a, o.task, label_kind::numbers); });

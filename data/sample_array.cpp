@@ -36,11 +36,6 @@ std::vector<T> copy_of(const shape& dims, std::span<const T> values) {
   return {values.begin(), values.end()};
 }
 
-template <class T>
-std::shared_ptr<const std::vector<T>> owned(std::vector<T>&& values) {
-  return std::make_shared<const std::vector<T>>(std::move(values));
-}
-
 } // namespace
 
 sample_array::sample_array(const shape& dims, dtype type, const void* first, std::size_t count,
@@ -52,12 +47,12 @@ sample_array::sample_array(const shape& dims, dtype type, const void* first, std
 // Moving a vector does not move its elements, so the address taken before the move stays valid.
 sample_array::sample_array(const shape& dims, std::vector<float> values)
     : sample_array(dims, dtype::float32, values.data(), values.size(), nullptr) {
-  owner_ = owned(std::move(values));
+  owner_ = std::make_shared<const std::vector<float>>(std::move(values));
 }
 
 sample_array::sample_array(const shape& dims, std::vector<std::int32_t> values)
     : sample_array(dims, dtype::int32, values.data(), values.size(), nullptr) {
-  owner_ = owned(std::move(values));
+  owner_ = std::make_shared<const std::vector<std::int32_t>>(std::move(values));
 }
 
 sample_array::sample_array(const shape& dims, std::span<const float> values)

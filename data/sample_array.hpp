@@ -4,15 +4,10 @@
 
 #include <fmt/format.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace mailgrad {

@@ -5,20 +5,12 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstddef>
 #include <cstring>
 #include <exception>
 
 namespace mailgrad {
 
 namespace {
-
-/// The bytes of a table of this version; 0 if it has all that this one has, or nobody knows.
-std::size_t bytes_of_version(std::uint32_t version) {
-  if (version == 1) return offsetof(mailgrad_rule, prepares);
-  if (version == 2) return offsetof(mailgrad_rule, whole_variables);
-  return 0;
-}
 
 void require_settings(std::span<const mailgrad_rule_setting> settings, std::string_view who) {
   for (std::size_t i = 0; i < settings.size(); ++i) {
@@ -203,8 +195,11 @@ custom_rule checked_rule(const mailgrad_rule& told, std::string_view who) {
 /// told apart by what they hold: a library that was refused is unloaded, and another may come to lie in its
 /// place.
 const mailgrad_rule& as_of_today(const mailgrad_rule& table) {
-  const std::size_t bytes = bytes_of_version(table.interface_version);
-  if (bytes == 0) return table;
+  const std::uint32_t version = table.interface_version;
+  const std::size_t bytes = version == 1   ? offsetof(mailgrad_rule, prepares)
+                            : version == 2 ? offsetof(mailgrad_rule, whole_variables)
+                                           : 0;
+  if (bytes == 0) return table; // it has all that one of this version has, or nobody knows
   mailgrad_rule copy{};
   std::memcpy(&copy, &table, bytes);
   copy.interface_version = MAILGRAD_PLUGIN_VERSION;

@@ -3,11 +3,6 @@
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
-#include <cstddef>
-#include <memory>
-#include <string>
-#include <string_view>
-
 namespace mailgrad {
 
 /// Writes `count` floats of `values`, from float `first` on. What lies on a GPU is copied to the host first:

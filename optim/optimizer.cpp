@@ -159,23 +159,25 @@ std::vector<std::string_view> state_names(const custom_rule& o) {
 }
 std::vector<std::string_view> state_names(const delayed_nesterov_options&) { return {"momentum", "sum"}; }
 
+template <class Update>
+Update from_doubles(auto... numbers) {
+  return {static_cast<float>(numbers)...};
+}
+
 // The functor of one step, from the options of a rule.
 
-update_rule rule_of(const sgd_options&, double rate, std::uint64_t) {
-  return sgd_update{static_cast<float>(rate)};
-}
+update_rule rule_of(const sgd_options&, double rate, std::uint64_t) { return from_doubles<sgd_update>(rate); }
 update_rule rule_of(const momentum_options& o, double rate, std::uint64_t) {
-  return momentum_update{static_cast<float>(rate), static_cast<float>(o.momentum)};
+  return from_doubles<momentum_update>(rate, o.momentum);
 }
 update_rule rule_of(const nesterov_options& o, double rate, std::uint64_t) {
-  return nesterov_update{static_cast<float>(rate), static_cast<float>(o.momentum)};
+  return from_doubles<nesterov_update>(rate, o.momentum);
 }
 update_rule rule_of(const adagrad_options& o, double rate, std::uint64_t) {
-  return adagrad_update{static_cast<float>(rate), static_cast<float>(o.epsilon)};
+  return from_doubles<adagrad_update>(rate, o.epsilon);
 }
 update_rule rule_of(const rmsprop_options& o, double rate, std::uint64_t) {
-  return rmsprop_update{static_cast<float>(rate), static_cast<float>(o.alpha),
-                        static_cast<float>(1 - o.alpha), static_cast<float>(o.epsilon)};
+  return from_doubles<rmsprop_update>(rate, o.alpha, 1 - o.alpha, o.epsilon);
 }
 update_rule rule_of(const adam_options& o, double rate, std::uint64_t step) {
   return adam_step(o, rate, step);
@@ -184,23 +186,14 @@ update_rule rule_of(const adam_options& o, double rate, std::uint64_t step) {
 update_rule rule_of(const delayed_nesterov_options& o, double rate, std::uint64_t step) {
   const auto period = static_cast<double>(o.period);
   const bool last = step % o.period == 0;
-  return delayed_nesterov_update{
-      static_cast<float>(rate),
-      static_cast<float>(last ? o.momentum : 1),
-      static_cast<float>(last ? 1 / period : 0),
-      static_cast<float>((last ? 1 - o.early * period + o.early : o.early) * o.momentum),
-      static_cast<float>(1 / period),
-      last ? 0.0F : 1.0F};
+  return from_doubles<delayed_nesterov_update>(rate, last ? o.momentum : 1, last ? 1 / period : 0,
+                                               (last ? 1 - o.early * period + o.early : o.early) * o.momentum,
+                                               1 / period, last ? 0 : 1);
 }
 
 custom_update rule_of(const custom_rule& o, double rate, std::uint64_t step) {
   return {o.table, o.settings, rate, step};
 }
-float first_state(const optimizer_options& options) {
-  const auto* adagrad = std::get_if<adagrad_options>(&options.rule);
-  return adagrad ? static_cast<float>(adagrad->initial_sum) : 0;
-}
-
 /// One class serves every rule: its options choose the functor of a step and the number of blocks of state.
 template <class Options>
 class rule_optimizer final : public optimizer {
@@ -213,7 +206,9 @@ public:
     for (std::size_t i = 0; i < names_.size(); ++i) {
       states_[i] = naming_memory([&] { return fmt::format("the state of rule '{}'", name()); },
                                  [&] { return at.allocate(size * sizeof(float)); });
-      if (first_state(options) != 0) fill(where_, first_state(options), state_of(i));
+      if (const auto* adagrad = std::get_if<adagrad_options>(&options.rule);
+          adagrad && adagrad->initial_sum > 0)
+        fill(where_, static_cast<float>(adagrad->initial_sum), state_of(i));
     }
   }
 
@@ -347,11 +342,6 @@ void optimizer::require_range(std::size_t first, std::size_t count, update_numbe
   if (first > size_ || count > size_ - first)
     throw shape_error(
         fmt::format("optimizer: weights {} to {} of a shard of {}", first, first + count, size_));
-}
-
-std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size) {
-  host_queue here;
-  return make_optimizer(options, shard_size, here);
 }
 
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size,

@@ -6,7 +6,6 @@
 #include <mailgrad/tensor/shape.hpp>
 
 #include <cmath>
-#include <cstddef>
 
 namespace mailgrad {
 

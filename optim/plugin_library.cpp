@@ -53,9 +53,6 @@ std::optional<std::string> digest_of_loaded(const std::string& path) {
   return found == digests().of_path.end() ? std::nullopt : std::optional(found->second);
 }
 
-bool names_a_plugin(std::string_view word) {
-  return word.find('/') != std::string_view::npos || word.ends_with(".so");
-}
 void plugin_library::closes_library::operator()(void* library) const { dlclose(library); }
 
 plugin_library::plugin_library(std::string_view path, refusal refuse)

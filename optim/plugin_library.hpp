@@ -9,16 +9,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
 /// Whether a word of an option is the file of a plug-in: it has a slash in it, or ends with ".so".
-bool names_a_plugin(std::string_view word);
+inline bool names_a_plugin(std::string_view word) {
+  return word.find('/') != word.npos || word.ends_with(".so");
+}
 
 /// A shared library with a user's rule, policy or cure. The destructor unloads it unless keep() was called.
 /// Threads one caller at a time.
@@ -27,13 +25,11 @@ public:
   /// Is given one line that says why the file is no plug-in; must throw.
   using refusal = std::function<void(const std::string& why)>;
   plugin_library(std::string_view path, refusal refuse);
-
   /// The SHA-256 of the file when it was loaded, by which processes know that they have the same one.
   const std::string& sha256() const noexcept { return sha256_; }
   bool has(const char* function) const;
   /// The function of this name, which takes nothing and returns a table.
   const void* table_from(const char* function) const;
-
   /// Keeps the library loaded until the process ends, because its functions stay in use.
   void keep();
 
@@ -83,7 +79,6 @@ template <class Known, class Own, class Entry>
 class choice_registry {
 public:
   choice_registry(const choice_kind& kind, std::span<const Known> ours) : kind_(kind), ours_(ours) {}
-
   /// Null if there is none, as for a plug-in that is not loaded.
   const Known* find(std::string_view word) const {
     if (is_ours(word)) return &*std::ranges::find(ours_, word, &Known::name);
@@ -106,7 +101,6 @@ public:
     for (const Own& o : own_) all.push_back(o.known.name);
     return all;
   }
-
   /// Under its own name.
   void add(const Entry& entry) {
     require_usable(entry.name, entry);

@@ -1,6 +1,5 @@
 #include <mailgrad/data/formats/cifar.hpp>
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/file_error.hpp>
 
 namespace mailgrad {
 

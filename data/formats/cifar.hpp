@@ -4,13 +4,11 @@
 
 namespace mailgrad {
 
-/// The pictures of one file and their labels.
 struct cifar_records {
   byte_features images;
   byte_labels labels;
 };
 
-/// What a record of a file is.
 struct cifar_record {
   shape dims{32, 32, 3};       ///< of its picture
   std::size_t label_bytes = 1; ///< 2 in CIFAR-100: the coarse label and then the fine one, which is read

@@ -39,13 +39,15 @@ public:
   }
 
 private:
+  [[noreturn]] void refuse(std::string_view why) const {
+    throw_malformed(records_.file(), records_.number(), why);
+  }
   std::string_view field(std::size_t column) const { return records_.fields()[column]; }
 
   void add() {
     const csv_options& layout = rows_.layout;
     if (records_.fields().size() != layout.columns)
-      throw_malformed(records_.file(), records_.number(),
-                      fmt::format("expected {} columns, found {}", layout.columns, records_.fields().size()));
+      refuse(fmt::format("expected {} columns, found {}", layout.columns, records_.fields().size()));
     const std::size_t before = values_.size();
     const std::size_t label = layout.table.label;
     const bool labelled = layout.answers == csv_answers::passed_over || !is_missing(field(label));
@@ -102,17 +104,15 @@ private:
     const auto label = missing ? std::nullopt : labels_.find(text);
     const bool is_number = spelled_number(text, rows_.layout.table.label_signs).has_value();
     if (!label)
-      throw_malformed(records_.file(), records_.number(),
-                      fmt::format("expected {}, found {}{}", labels_.expected(), in_quotes(text),
-                                  missing     ? hint
-                                  : is_number ? "; a number to predict is a task of regression"
-                                              : ""));
+      refuse(fmt::format("expected {}, found {}{}", labels_.expected(), in_quotes(text),
+                         missing     ? hint
+                         : is_number ? "; a number to predict is a task of regression"
+                                     : ""));
     rows_.labels.push_back(*label);
   }
   [[noreturn]] void fail(const std::string& expected, std::size_t column, std::string_view hint = {}) const {
-    throw_malformed(records_.file(), records_.number(),
-                    fmt::format("expected {} in column {}, found {}{}", expected, column + 1,
-                                in_quotes(field(column)), hint));
+    refuse(fmt::format("expected {} in column {}, found {}{}", expected, column + 1, in_quotes(field(column)),
+                       hint));
   }
 
   csv_rows finished() {

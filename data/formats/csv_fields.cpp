@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <istream>
-#include <memory>
 #include <ranges>
 
 namespace mailgrad {
@@ -161,8 +160,6 @@ void text_lines::begin() {
 void text_lines::decode() {
   if (!move_utf16(raw_, order_ == utf16_order::big, text_)) fail(half_of_one);
 }
-void text_lines::fail(std::string_view what) const { throw_malformed(file_, file_line{number_ + 1}, what); }
-
 /// Reads on. False at the end.
 bool text_lines::refill() {
   if (!begun_) {
@@ -284,19 +281,6 @@ csv_fields::record csv_fields::add(std::string_view line) {
   }
 }
 
-void csv_fields::list(std::vector<std::string_view>& fields) const {
-  fields.clear();
-  std::size_t begin = 0;
-  for (const std::size_t end : ends_) {
-    fields.push_back(std::string_view(text_).substr(begin, end - begin));
-    begin = end;
-  }
-}
-
-char stated_delimiter(std::string_view first_line) {
-  return first_line.size() == 5 && first_line.starts_with("sep=") ? first_line.back() : '\0';
-}
-
 csv_form csv_form_of(std::span<const std::string> first_lines, char delimiter, std::size_t columns) {
   std::vector<std::string_view> rows;
   std::vector<std::string_view> marked; // with '#'
@@ -349,20 +333,18 @@ bool csv_records::passes_over(std::string_view line) {
 }
 
 void csv_records::split(std::string_view line) {
+  const auto refuse = [this](std::string_view found) {
+    throw_malformed(file(), first_,
+                    fmt::format("expected double quotes around the whole of a field, found {}", found));
+  };
   csv_fields::record found = splitter_.add(line);
   for (std::size_t size = line.size(); found == csv_fields::record::open;) {
     const auto next = lines_.next();
-    if (!next || (size += next->size()) > text_lines::longest)
-      throw_malformed(
-          file(), first_,
-          fmt::format("expected double quotes around the whole of a field, found some that are open "
-                      "{}",
-                      next ? "for too many lines" : "to the end"));
+    if (!next) refuse("some that are open to the end");
+    if ((size += next->size()) > text_lines::longest) refuse("some that are open for too many lines");
     found = splitter_.add(*next);
   }
-  if (found == csv_fields::record::misplaced)
-    throw_malformed(file(), first_,
-                    "expected double quotes around the whole of a field, found text behind them");
+  if (found == csv_fields::record::misplaced) refuse("text behind them");
 }
 
 /// Chooses the delimiter that fits the first record.

@@ -2,15 +2,9 @@
 
 #include <mailgrad/files/file_error.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <iosfwd>
 #include <optional>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,7 +47,9 @@ private:
   void decode();
   std::optional<std::string_view> cut();
   std::string_view in_utf8(std::string_view line);
-  [[noreturn]] void fail(std::string_view what) const;
+  [[noreturn]] void fail(std::string_view what) const {
+    throw_malformed(file_, file_line{number_ + 1}, what);
+  }
 
   std::filesystem::path file_;
   std::function<bool(std::string&)> more_; ///< appends bytes; false at the end
@@ -91,11 +87,17 @@ public:
   };
 
   explicit csv_fields(char delimiter) : delimiter_(delimiter) {}
-
   /// Splits a line, or the next line of a record that is open.
   record add(std::string_view line);
   /// The fields of a record that is whole, valid until the next line is added.
-  void list(std::vector<std::string_view>& fields) const;
+  void list(std::vector<std::string_view>& fields) const {
+    fields.clear();
+    std::size_t begin = 0;
+    for (const std::size_t end : ends_) {
+      fields.push_back(std::string_view(text_).substr(begin, end - begin));
+      begin = end;
+    }
+  }
 
 private:
   bool take_quoted(std::string_view& rest);
@@ -183,6 +185,8 @@ private:
 };
 
 /// The delimiter that a first line such as "sep=;" states; 0: it states none.
-char stated_delimiter(std::string_view first_line);
+inline char stated_delimiter(std::string_view first_line) {
+  return first_line.size() == 5 && first_line.starts_with("sep=") ? first_line.back() : '\0';
+}
 
 } // namespace mailgrad

@@ -806,14 +806,16 @@ void settle_task(csv_survey& s, const fs::path& file, std::optional<label_kind> 
                     "another{}",
                     column, found, f.holds_numbers() ? ", and --task regression predicts this one" : ""));
   };
+  const auto remark = [&](const std::string& words) {
+    s.remarks.push_back(fmt::format("{}: {}", file.filename().string(), words));
+  };
   const auto doubt = [&](const std::string& found) {
     if (guessed) refuse(found);
-    s.remarks.push_back(fmt::format("{}: the label, column {}, {}", file.filename().string(), column, found));
+    remark(fmt::format("the label, column {}, {}", column, found));
   };
   if (s.layout.holds == label_kind::numbers && f.merges_as_float())
-    s.remarks.push_back(
-        fmt::format("{}: the label, column {}: different values become one, since numbers are 32 bits",
-                    file.filename().string(), column));
+    remark(
+        fmt::format("the label, column {}: different values become one, since numbers are 32 bits", column));
   const bool each_other = f.values() >= enough_rows && f.different() == f.values();
   if (s.layout.holds == label_kind::classes && each_other)
     refuse(fmt::format("has another value in each of {} rows", f.values()));
@@ -824,9 +826,10 @@ void settle_task(csv_survey& s, const fs::path& file, std::optional<label_kind> 
   else if (f.values() >= 2 * enough_rows && f.counts_rows())
     doubt(fmt::format("counts the rows, from {}", f.least));
   else if (!asked && !likely.certain)
-    s.remarks.push_back(fmt::format(
-        "{}: {}, so {}; --task (open_options::task) says otherwise", file.filename().string(), s.task_why,
-        likely.holds == label_kind::classes ? "they are taken for classes" : "a number is predicted"));
+    remark(s.task_why +
+           (likely.holds == label_kind::classes ? ", so they are taken for classes"
+                                                : ", so a number is predicted") +
+           "; --task (open_options::task) says otherwise");
 }
 
 } // namespace mailgrad

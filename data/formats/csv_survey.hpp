@@ -34,7 +34,6 @@ public:
   bool all_whole() const noexcept { return point_fractions_ + comma_fractions_ == 0; }
   /// Whether all numbers are such as clocks of computers tell: seconds or milliseconds since 1970.
   bool is_like_clock() const noexcept;
-
   /// Whether different numbers beyond 2^24 are the same one in 32 bits.
   bool merges_as_float() const noexcept { return merges_; }
 

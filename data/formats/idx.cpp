@@ -1,6 +1,5 @@
 #include <mailgrad/data/formats/idx.hpp>
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/file_error.hpp>
 
 #include <array>
 

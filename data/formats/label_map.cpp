@@ -101,8 +101,4 @@ void require_below(std::size_t classes, const byte_labels& labels) {
                   fmt::format("expected a label from 0 to {}, found {}", classes - 1, *wrong));
 }
 
-std::vector<std::int32_t> widened(const byte_labels& labels) {
-  return {labels.values.begin(), labels.values.end()};
-}
-
 } // namespace mailgrad

@@ -40,7 +40,6 @@ public:
     for (std::size_t i = 0; i < names.size(); ++i)
       numbers_.emplace(key_of(names[i]).value_or(names[i]), static_cast<std::int32_t>(i));
   }
-
   /// From now on numbers are written by these signs.
   void read_by(number_signs signs) { signs_ = signs; }
 
@@ -48,7 +47,6 @@ public:
   /// is no label: a fraction, NaN, infinity, or empty. The same holds for an unknown label in a closed map,
   /// and for one too many in an open map.
   std::optional<std::int32_t> find(std::string_view label);
-
   /// Closes the map and turns preliminary numbers into those of the sorted order.
   void settle(std::vector<std::int32_t>& labels);
   bool is_open() const noexcept { return open_; }
@@ -87,6 +85,8 @@ std::size_t count_classes(const byte_labels& labels);
 
 /// Errors  file_error naming the first label that is not below `classes`.
 void require_below(std::size_t classes, const byte_labels& labels);
-std::vector<std::int32_t> widened(const byte_labels& labels);
+inline std::vector<std::int32_t> widened(const byte_labels& labels) {
+  return {labels.values.begin(), labels.values.end()};
+}
 
 } // namespace mailgrad

@@ -1,6 +1,5 @@
 #include <mailgrad/data/formats/libsvm.hpp>
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/options/number.hpp>
 
 #include <algorithm>

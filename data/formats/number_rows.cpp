@@ -43,8 +43,6 @@ number_rows::number_rows(std::istream& in, std::string name, std::size_t numbers
                {options_.delimiter, !begins_with_hashes(options_.table.columns.front()),
                 options_.table.columns.size()}) {}
 
-void number_rows::fail(file_line where, std::string_view why) const { throw_malformed(name_, where, why); }
-
 /// Empty lines at the end mean nothing. Before another row one would shift the answers against the lines.
 bool number_rows::read_record() {
   if (!records_.next()) return false;

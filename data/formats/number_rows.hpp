@@ -6,7 +6,6 @@
 
 namespace mailgrad {
 
-/// How rows are written.
 struct row_options {
   table_layout table{}; ///< of the file that a model was trained on; without columns all are numbers
   csv_header header = csv_header::automatic;
@@ -25,7 +24,6 @@ class number_rows {
 public:
   /// `name` stands in messages; `in` must outlive the rows. A row becomes `numbers` numbers.
   number_rows(std::istream& in, std::string name, std::size_t numbers, row_options options = {});
-
   /// Appends the numbers of the next row. False at the end, and nothing is appended then.
   bool next(std::vector<float>& to);
 
@@ -41,7 +39,7 @@ private:
     return are_names(options_.table, records_.fields());
   }
   bool find_first_row();
-  [[noreturn]] void fail(file_line where, std::string_view why) const;
+  [[noreturn]] void fail(file_line where, std::string_view why) const { throw_malformed(name_, where, why); }
 
   std::string name_;
   row_options options_;
@@ -62,7 +60,6 @@ class array_rows {
 public:
   /// `dims` is the shape of a sample; it has a number.
   array_rows(const std::filesystem::path& file, const shape& dims);
-
   /// Appends the numbers of the next sample. False at the end, and nothing is appended then.
   bool next(std::vector<float>& to);
 

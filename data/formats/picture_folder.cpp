@@ -1,7 +1,6 @@
 #include <mailgrad/data/files.hpp>
 #include <mailgrad/data/formats/picture_folder.hpp>
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/file_error.hpp>
 
 #ifdef MAILGRAD_PICTURES
 #include <png.h>

@@ -55,7 +55,6 @@ struct picture_options {
   parsed_limit limit{};
 };
 
-/// The pictures of a folder, class by class.
 struct labelled_pictures {
   byte_features images; ///< {height, width, channels}
   std::vector<std::int32_t> labels;

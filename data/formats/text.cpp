@@ -1,6 +1,5 @@
 #include <mailgrad/data/formats/text.hpp>
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/text.hpp>
 
 #include <algorithm>

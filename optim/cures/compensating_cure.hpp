@@ -16,13 +16,11 @@ public:
 
 protected:
   explicit compensating_cure(const cure_site& site) : at_(site.at) {}
-
   /// A float of state for each weight of the shard, 0 at first.
   memory allocate(const cure_site& site) const { return at_->allocate(site.shard_size * sizeof(float)); }
   /// The floats of a state, for kernels.
   auto of(auto& state) const { return state.template on<float>(at_->where()); }
   void keep_state(archive& a, const std::string& name, memory& state) { keep_floats(a, name, state, *at_); }
-
   /// Calls `f` for each weight, with an element of all that it reads and writes. The last of `writes` has as
   /// many elements as the shard has weights.
   void map(const weight_function& f, std::span<const float* const> reads,

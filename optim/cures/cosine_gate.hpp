@@ -12,7 +12,7 @@ namespace mailgrad {
 /// the size of what it gets.
 /// Source  Shah & Sun, "Cosine-gated Adam-decay: drop-in staleness-aware outer optimization for decoupled
 ///         DiLoCo", 2026, arXiv:2605.09126. The form is the paper's; the defaults of A and T are not.
-class cosine_gate final : public compensating_cure {
+class cosine_gate : public compensating_cure {
 public:
   static constexpr cure_form form{
       "cgad:A,T",
@@ -21,7 +21,6 @@ public:
       "Shah & Sun, 2026"};
   cosine_gate(std::span<const double> n, const cure_site& site)
       : compensating_cure(site), decay_(n.empty() ? 0.1 : n[0]), cutoff_(n.size() < 2 ? 16 : n[1]) {}
-  std::string_view name() const noexcept override { return "cgad"; }
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     require_staleness(text, setting);
     require_outer_steps(text, setting);

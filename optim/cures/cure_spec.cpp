@@ -32,6 +32,13 @@ struct known_cure {
 
 constexpr std::string_view name_of(const cure_form& form) { return name_of_choice(form.text); }
 
+/// A cure of Mailgrad's is called as its form begins.
+template <class Cure>
+struct named final : Cure {
+  using Cure::Cure;
+  std::string_view name() const noexcept override { return name_of(Cure::form); }
+};
+
 template <class Cure>
 constexpr known_cure known_as(std::size_t most_numbers, double below = unlimited) {
   return {name_of(Cure::form),
@@ -40,7 +47,7 @@ constexpr known_cure known_as(std::size_t most_numbers, double below = unlimited
           most_numbers == 2,
           below,
           [](cure_numbers n, const cure_site& site) -> std::unique_ptr<cure> {
-            return std::make_unique<Cure>(n, site);
+            return std::make_unique<named<Cure>>(n, site);
           }};
 }
 

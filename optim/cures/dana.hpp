@@ -74,38 +74,35 @@ private:
   memory sum_; ///< of the velocities
 };
 
-class dana_zero final : public predicting_dana {
+class dana_zero : public predicting_dana {
 public:
   static constexpr cure_form form{
       "dana-zero:G", "a momentum G for each worker, by default 0.9, and gradients at predicted weights",
       "Hakimi et al., 2019"};
   dana_zero(std::span<const double> n, const cure_site& site)
       : predicting_dana(n.empty() ? usual_momentum : n[0], 0, site) {}
-  std::string_view name() const noexcept override { return "dana-zero"; }
 };
 
-class dana_dc final : public predicting_dana {
+class dana_dc : public predicting_dana {
 public:
   static constexpr cure_form form{"dana-dc:G,L",
                                   "dana-zero with gradients corrected as by dc-asgd:L; by default 0.9,2",
                                   "Hakimi et al., 2019"};
   dana_dc(std::span<const double> n, const cure_site& site)
       : predicting_dana(n.empty() ? usual_momentum : n[0], n.size() < 2 ? 2 : n[1], site) {}
-  std::string_view name() const noexcept override { return "dana-dc"; }
 };
 
 /// DANA-Slim makes the steps of DANA-Zero in other coordinates: the shard's weights are the predicted weights
 /// of DANA-Zero. v_i = G v_i + g; w -= eta (G v_i + g).
 /// Source  as dana_zero, Algorithm 5. Differs: v_i lies at the shard, not at the worker; the arithmetic is
 ///         the same.
-class dana_slim final : public dana {
+class dana_slim : public dana {
 public:
   static constexpr cure_form form{"dana-slim:G",
                                   "the steps of dana-zero without predicted weights; by default 0.9",
                                   "Hakimi et al., 2019"};
   dana_slim(std::span<const double> n, const cure_site& site)
       : dana(n.empty() ? usual_momentum : n[0], site) {}
-  std::string_view name() const noexcept override { return "dana-slim"; }
   void compensate(const stale_gradient& g, std::span<float> applied) override {
     map(ahead_velocity_step{g.scale, momentum_}, std::array{g.values.data()},
         {velocity_of(g.worker), applied});

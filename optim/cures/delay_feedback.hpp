@@ -9,7 +9,7 @@ namespace mailgrad {
 /// the last update should have had in place of p.
 /// Source  after the correction of Zmushko, Petrov, Abdullaev, Khrushchev & Horvath, "One-step gradient delay
 ///         is not a barrier", ICML 2026, arXiv:2606.30634. Differs: the formula is derived here.
-class delay_feedback final : public compensating_cure {
+class delay_feedback : public compensating_cure {
 public:
   static constexpr cure_form form{
       "delay-feedback:L",
@@ -19,7 +19,6 @@ public:
       : compensating_cure(site), strength_(n.empty() ? 1.0F : static_cast<float>(n[0])),
         before_(allocate(site)) {}
 
-  std::string_view name() const noexcept override { return "delay-feedback"; }
   std::size_t states() const noexcept override { return 1; }
   void keep(archive& a) override {
     a.version(1);

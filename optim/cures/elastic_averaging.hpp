@@ -17,7 +17,7 @@ namespace mailgrad {
 /// Source  Zhang, Choromanska & LeCun, "Deep learning with elastic averaging SGD", NeurIPS 2015,
 ///         arXiv:1412.6651, Algorithms 1 and 2; under sync the synchronous form they follow from. It does not
 ///         depend on staleness: x_i is compared with the present w.
-class elastic_averaging final : public compensating_cure {
+class elastic_averaging : public compensating_cure {
 public:
   static constexpr cure_form form{
       "easgd:A",
@@ -27,7 +27,6 @@ public:
       : compensating_cure(site), pull_(static_cast<float>(n.empty() ? default_pull(site.workers) : n[0])) {}
 
   static double default_pull(std::uint32_t workers) { return 0.9 / workers; }
-  std::string_view name() const noexcept override { return "easgd"; }
   bool adds_up() const noexcept override { return true; }
   bool needs_weights_read() const noexcept override { return true; }
   std::optional<float> pull() const noexcept override { return pull_; }

@@ -13,7 +13,7 @@ namespace mailgrad {
 /// which is fresh, is applied unchanged.
 /// Source  Barkai, Hakimi & Schuster, "Gap-aware mitigation of gradient staleness", ICLR 2020,
 ///         arXiv:1909.10802. Differs: a weight decay that the optimiser adds is not divided.
-class gap_aware final : public compensating_cure {
+class gap_aware : public compensating_cure {
 public:
   static constexpr cure_form form{"gap-aware",
                                   "divides each element by 1 + |weight now - weight read| / usual step",
@@ -21,7 +21,6 @@ public:
   gap_aware(std::span<const double>, const cure_site& site)
       : compensating_cure(site), rate_(static_cast<float>(site.learning_rate)), mean_square_(allocate(site)) {
   }
-  std::string_view name() const noexcept override { return form.text; }
   bool needs_weights_read() const noexcept override { return true; }
   std::size_t states() const noexcept override { return 1; }
   void keep(archive& a) override {

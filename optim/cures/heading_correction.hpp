@@ -20,7 +20,7 @@ namespace mailgrad {
 ///         low-communication training under data and device heterogeneity", 2026, arXiv:2606.00271. Differs:
 ///         its strengths of both corrections, its cap and its weight of |p| are 1, and its weight by delay is
 ///         another cure's.
-class heading_correction final : public compensating_cure {
+class heading_correction : public compensating_cure {
 public:
   static constexpr cure_form form{
       "heloco:C",
@@ -32,7 +32,6 @@ public:
         variables_(site.variables) {
     if (variables_.empty()) variables_.push_back({"all weights", shape{site.shard_size}, 0});
   }
-  std::string_view name() const noexcept override { return "heloco"; }
   bool sees_variables() const noexcept override { return true; }
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     require_staleness(text, setting);

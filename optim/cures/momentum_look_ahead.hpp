@@ -11,7 +11,7 @@ namespace mailgrad {
 /// Source  Ajanthan, Ramasinghe, Avraham, Zuo & Long, "Momentum look-ahead for asynchronous distributed
 ///         low-communication training", MCDC at ICLR 2025. The direction is the paper's; how far it is
 ///         follows from K here.
-class momentum_look_ahead final : public compensating_cure {
+class momentum_look_ahead : public compensating_cure {
 public:
   static constexpr cure_form form{
       "mla:K",
@@ -19,7 +19,6 @@ public:
       "Ajanthan et al., 2025"};
   momentum_look_ahead(std::span<const double> n, const cure_site& site)
       : compensating_cure(site), reach_(reach_of(site.optimizer, n.empty() ? site.workers - 1.0 : n[0])) {}
-  std::string_view name() const noexcept override { return "mla"; }
   bool compensates() const noexcept override { return false; }
   bool predicts() const noexcept override { return true; }
   void require_fits(std::string_view text, const cure_setting& setting) const override {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -32,19 +31,15 @@ public:
   }
   bool present(rank worker) const { return worker.value < clocks_.size() && clocks_[worker.value]; }
   std::uint64_t of(rank worker) const { return *clocks_[worker.value]; }
-
   /// The fewest steps that a worker of the run has finished; nothing if there is no worker.
   std::optional<std::uint64_t> slowest() const {
     if (standing_.empty()) return std::nullopt;
     return standing_.begin()->first;
   }
-  /// Steps that a worker is ahead of the slowest.
   std::uint64_t lead(rank worker) const { return of(worker) - *slowest(); }
-
   /// Whether no other worker has finished more steps.
   bool is_fastest(rank worker) const { return standing_.rbegin()->first == of(worker); }
   std::size_t size() const noexcept { return clocks_.size(); }
-
   /// Reading leaves a clock for each worker that has joined before.
   void keep(archive& a) {
     const std::size_t joined = clocks_.size();

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <set>
-#include <vector>
 
 namespace mailgrad {
 

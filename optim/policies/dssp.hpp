@@ -25,7 +25,6 @@ public:
     rhythms_[worker.value] = {};
   }
   void leave(rank worker) override { clocks_.leave(worker); }
-
   decision judge(const gradient_stamp& g) override {
     if (!clocks_.present(g.worker)) return {verdict::discard, "not awaited"};
     clocks_.tick(g.worker);

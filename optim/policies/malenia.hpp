@@ -2,8 +2,6 @@
 
 #include <mailgrad/optim/policies/policy.hpp>
 
-#include <vector>
-
 namespace mailgrad {
 
 /// One update from the mean of each worker's mean of fresh gradients, (1/n) sum_i G_i / B_i, as soon as the

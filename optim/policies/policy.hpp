@@ -3,11 +3,7 @@
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/identity.hpp>
 
-#include <cstddef>
-#include <optional>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 
 namespace mailgrad {
 

@@ -124,16 +124,4 @@ bool has_hogwild(const std::vector<scheduled_policy>& schedule) {
                              [](const scheduled_policy& p) { return !p.policy.traits().needs_shards; });
 }
 
-std::size_t longest_queue(const std::vector<scheduled_policy>& schedule) {
-  std::size_t longest = 0;
-  for (const scheduled_policy& p : schedule) longest = std::max(longest, p.policy.traits().queue_length);
-  return longest;
-}
-
-std::deque<std::uint64_t> switch_steps(const std::vector<scheduled_policy>& schedule) {
-  std::deque<std::uint64_t> steps;
-  for (std::size_t i = 1; i < schedule.size(); ++i) steps.push_back(schedule[i].from_step);
-  return steps;
-}
-
 } // namespace mailgrad

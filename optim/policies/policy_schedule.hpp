@@ -2,6 +2,7 @@
 
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
+#include <algorithm>
 #include <deque>
 
 namespace mailgrad {
@@ -34,9 +35,17 @@ std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::
 bool has_hogwild(const std::vector<scheduled_policy>& schedule);
 
 /// How many gradients wait at most in the queue of one of these policies; 0: none has one.
-std::size_t longest_queue(const std::vector<scheduled_policy>& schedule);
+inline std::size_t longest_queue(const std::vector<scheduled_policy>& schedule) {
+  std::size_t longest = 0;
+  for (const scheduled_policy& p : schedule) longest = std::max(longest, p.policy.traits().queue_length);
+  return longest;
+}
 
 /// The steps at which all policies but the first begin.
-std::deque<std::uint64_t> switch_steps(const std::vector<scheduled_policy>& schedule);
+inline std::deque<std::uint64_t> switch_steps(const std::vector<scheduled_policy>& schedule) {
+  std::deque<std::uint64_t> steps;
+  for (std::size_t i = 1; i < schedule.size(); ++i) steps.push_back(schedule[i].from_step);
+  return steps;
+}
 
 } // namespace mailgrad

@@ -2,10 +2,6 @@
 
 #include <mailgrad/optim/policies/policy.hpp>
 
-#include <memory>
-#include <span>
-#include <vector>
-
 namespace mailgrad {
 
 /// The properties of a policy, known without an object of it.

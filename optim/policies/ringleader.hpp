@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -44,7 +43,6 @@ public:
     if (worker.value < workers_.size()) workers_[worker.value].present = false;
     settle();
   }
-
   decision judge(const gradient_stamp& g) override {
     if (!may_start(g.worker)) return {verdict::discard, "not awaited"};
     entry& sender = workers_[g.worker.value];
@@ -68,7 +66,6 @@ public:
     return worker.value < workers_.size() && workers_[worker.value].present;
   }
   bool renews(rank worker) const override { return workers_[worker.value].renewed; }
-
   void keep(archive& a) override {
     const std::size_t joined = workers_.size();
     a.version(1);

@@ -88,7 +88,9 @@ public:
     const place& at = places_[work.variable];
     if (!at.begins[0] && !at.begins[1]) return update_by_adagrad(work, at);
     add_square(work, at);
-    if (roots_are_due(work.step) || !has_roots(at)) find_roots(at);
+    const bool due =
+        work.step % options_.every == 0 || (work.step < options_.every && std::has_single_bit(work.step));
+    if (due || !has_roots(at)) find_roots(at);
     scale_in_place(host_stream{}, static_cast<float>(1 - work.rate * work.decay), work.weights);
     add_to_sum(host_stream{}, static_cast<float>(-work.rate), preconditioned(work, at), work.weights);
   }
@@ -175,10 +177,6 @@ private:
     const std::array states{sum_of_squares_.as<float>().data() + at.offset};
     mailgrad::update(host_stream{}, adagrad(work.rate), penalty, {work.weights, work.weights, {&gradient, 1}},
                      states);
-  }
-
-  bool roots_are_due(std::uint64_t step) const {
-    return step % options_.every == 0 || (step < options_.every && std::has_single_bit(step));
   }
 
   /// A variable may get its first gradient at any step of the shard. A root has no zero on its diagonal.

@@ -14,6 +14,12 @@ namespace {
 
 double length(std::span<const float> x) { return std::sqrt(sum_of_squares(host_stream{}, x)); }
 
+std::size_t largest_of(std::span<const shard_variable> variables) {
+  std::size_t largest = 0;
+  for (const shard_variable& v : variables) largest = std::max(largest, v.dims.size());
+  return largest;
+}
+
 /// LARS: momentum with a learning rate for each variable, in proportion to the length of its weights over
 /// that of its gradient. For large batches, as many workers under sync make them.
 ///
@@ -75,13 +81,9 @@ private:
 class lamb_rule final : public variable_rule {
 public:
   lamb_rule(const lamb_options& options, std::size_t shard_size, std::span<const shard_variable> variables)
-      : options_(options), mean_(shard_size * sizeof(float)), mean_square_(shard_size * sizeof(float)) {
-    std::size_t largest = 0;
-    for (const shard_variable& v : variables) {
-      offsets_.push_back(v.offset);
-      largest = std::max(largest, v.dims.size());
-    }
-    step_ = block(largest * sizeof(float));
+      : options_(options), mean_(shard_size * sizeof(float)), mean_square_(shard_size * sizeof(float)),
+        step_(largest_of(variables) * sizeof(float)) {
+    for (const shard_variable& v : variables) offsets_.push_back(v.offset);
   }
 
   void update(const variable_step& work) override {
@@ -188,11 +190,8 @@ public:
   variable_optimizer(const optimizer_options& options, std::size_t size,
                      std::vector<shard_variable> variables)
       : optimizer(options, size), variables_(std::move(variables)),
-        rule_(std::visit([&](const auto& o) { return make_rule(o, size, variables_); }, options.rule)) {
-    std::size_t largest = 0;
-    for (const shard_variable& v : variables_) largest = std::max(largest, v.dims.size());
-    sum_ = block(largest * sizeof(float));
-  }
+        rule_(std::visit([&](const auto& o) { return make_rule(o, size, variables_); }, options.rule)),
+        sum_(largest_of(variables_) * sizeof(float)) {}
 
   std::vector<optimizer_state> state() override { return rule_->state(); }
   void keep(archive& a, device_queue&) override {

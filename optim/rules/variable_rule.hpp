@@ -2,7 +2,6 @@
 
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/optim/optimizer.hpp>
-#include <mailgrad/tensor/block.hpp>
 
 #include <array>
 
