@@ -1,13 +1,10 @@
 #include <mailgrad/data/batch.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>
 #include <numeric>
-#include <stdexcept>
 
 namespace mailgrad {
 
@@ -29,7 +26,6 @@ shape rows_of(std::size_t n, const shape& sample_dims) {
 void prefetch(const std::uint8_t* row, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += block::alignment) __builtin_prefetch(row + i);
 }
-
 void scale_row(const std::uint8_t* row, std::size_t n, float scale, float* out) {
 #pragma omp simd
   for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<float>(row[i]) * scale;
@@ -44,42 +40,27 @@ void fill(const byte_features& f, sample_ids samples, batch& out) {
   }
 }
 
-/// Copies one value of each sample.
 template <class T>
-void copy_column(std::span<const T> all, sample_ids samples, std::span<T> out) {
-  for (std::size_t i = 0; i < samples.size(); ++i) out[i] = all[samples[i]];
+void copy_rows(std::span<const T> all, std::size_t width, sample_ids samples, std::span<T> out) {
+  T* to = out.data();
+  if (width == 1)
+    for (const std::uint32_t i : samples) *to++ = all[i];
+  else
+    for (const std::uint32_t i : samples) to = std::copy_n(all.data() + i * width, width, to);
 }
 
 void fill(const float_features& f, sample_ids samples, batch& out) {
-  const std::size_t n = f.dims.size();
-  if (n == 1) return copy_column(std::span(f.values), samples, out.features.values());
-  float* to = out.features.values().data();
-  for (std::size_t i = 0; i < samples.size(); ++i)
-    std::copy_n(f.values.data() + samples[i] * n, n, to + i * n);
+  copy_rows(std::span(f.values), f.dims.size(), samples, out.features.values());
 }
-
 void fill(const categorical_features& f, sample_ids samples, batch& out) {
-  const std::size_t k = f.counts.size();
-  std::int32_t* categories = out.categories.values<std::int32_t>().data();
-  for (std::size_t i = 0; i < samples.size(); ++i)
-    std::copy_n(f.categories.data() + samples[i] * k, k, categories + i * k);
-  if (f.width == 0) return;
-  float* numbers = out.features.values().data();
-  for (std::size_t i = 0; i < samples.size(); ++i)
-    std::copy_n(f.values.data() + samples[i] * f.width, f.width, numbers + i * f.width);
-}
-
-template <class T>
-void copy_rows(std::span<const T> all, std::size_t width, sample_ids samples, std::span<T> out) {
-  if (width == 1) return copy_column(all, samples, out);
-  T* to = out.data();
-  for (const std::uint32_t i : samples) to = std::copy_n(all.data() + i * width, width, to);
+  copy_rows(std::span(f.categories), f.counts.size(), samples, out.categories.values<std::int32_t>());
+  if (f.width > 0) copy_rows(std::span(f.values), f.width, samples, out.features.values());
 }
 
 void fill(const named_arrays& f, sample_ids samples, batch& out) {
   for (std::size_t k = 0; k < out.inputs.size(); ++k) {
     const sample_array& from = f.all()[k].values;
-    const std::size_t width = from.dims().size() / std::max<std::size_t>(1, from.samples());
+    const std::size_t width = from.sample_dims().size();
     if (from.type() == dtype::float32)
       copy_rows(from.values(), width, samples, out.inputs[k].values());
     else
@@ -118,10 +99,8 @@ void fill(const sparse_features& f, sample_ids samples, batch& out) {
   }
   // Entries of the last fill may lie behind the new ones; the padding behind those is still in place.
   const std::size_t stale = std::max(end, std::min(out.nonzeros, columns.size()));
-  std::fill(columns.begin() + static_cast<std::ptrdiff_t>(end),
-            columns.begin() + static_cast<std::ptrdiff_t>(stale), -1);
-  std::fill(values.begin() + static_cast<std::ptrdiff_t>(end),
-            values.begin() + static_cast<std::ptrdiff_t>(stale), 0.0F);
+  std::ranges::fill(columns.subspan(end, stale - end), -1);
+  std::ranges::fill(values.subspan(end, stale - end), 0.0F);
   out.nonzeros = end;
 }
 
@@ -131,6 +110,31 @@ void require_samples(const dataset& d, sample_ids samples) {
   for (std::size_t i = 0; i < samples.size(); ++i) largest = std::max(largest, samples[i]);
   if (!samples.empty() && largest >= d.size())
     throw std::out_of_range(fmt::format("batch: sample {} of a set of {}", largest, d.size()));
+}
+
+void slice_rows(const tensor& whole, std::size_t first, std::size_t count, tensor& out) {
+  shape dims = whole.dims();
+  const std::size_t row_bytes = dims[0] == 0 ? 0 : dims.size() / dims[0] * byte_size(whole.type());
+  dims[0] = count;
+  reshape(out, dims, whole.type());
+  std::memcpy(out.data(), whole.data() + first * row_bytes, count * row_bytes);
+}
+
+void slice_entries(const batch& whole, std::size_t first, std::size_t count, batch& out) {
+  const auto offsets = whole.offsets.values<std::int32_t>().subspan(first, count + 1);
+  const auto begin = static_cast<std::size_t>(offsets.front());
+  out.nonzeros = static_cast<std::size_t>(offsets.back()) - begin;
+  reshape(out.columns, whole.columns.dims(), dtype::int32);
+  reshape(out.values, whole.values.dims(), dtype::float32);
+  reshape(out.offsets, {count + 1}, dtype::int32);
+  const auto columns = out.columns.values<std::int32_t>();
+  const auto values = out.values.values();
+  std::ranges::fill(columns, -1);
+  std::ranges::fill(values, 0.0F);
+  std::ranges::copy(whole.columns.values<std::int32_t>().subspan(begin, out.nonzeros), columns.begin());
+  std::ranges::copy(whole.values.values().subspan(begin, out.nonzeros), values.begin());
+  std::ranges::transform(offsets, out.offsets.values<std::int32_t>().begin(),
+                         [&](std::int32_t offset) { return offset - offsets.front(); });
 }
 
 /// The room for entries that `out` needs for these samples. It keeps the room it has if that is enough.
@@ -171,28 +175,23 @@ std::size_t bytes_of(const batch& b) {
 
 void shape_batch(const dataset& d, std::size_t samples, std::size_t nonzeros, batch& out) {
   out.size = samples;
-  const dtype label_type = d.has_targets() ? dtype::float32 : dtype::int32;
+  reshape(out.labels, rows_of(samples, d.is_tokens() ? d.sample_dims() : d.target_dims()),
+          d.has_targets() ? dtype::float32 : dtype::int32);
   if (const named_arrays* arrays = d.arrays()) {
     out.inputs.resize(arrays->all().size());
     for (std::size_t k = 0; k < out.inputs.size(); ++k) {
       const sample_array& from = arrays->all()[k].values;
       reshape(out.inputs[k], rows_of(samples, from.sample_dims()), from.type());
     }
-    reshape(out.labels, rows_of(samples, d.target_dims()), label_type);
-    return;
-  }
-  if (const auto counts = d.category_counts(); !counts.empty()) {
-    reshape(out.categories, {samples, counts.size()}, dtype::int32);
-    if (d.sample_dims().size() > 0) reshape(out.features, rows_of(samples, d.sample_dims()), dtype::float32);
-    reshape(out.labels, {samples}, label_type);
     return;
   }
   if (!d.is_sparse()) {
-    reshape(out.features, rows_of(samples, d.sample_dims()), d.is_tokens() ? dtype::int32 : dtype::float32);
-    reshape(out.labels, d.is_tokens() ? out.features.dims() : shape{samples}, label_type);
+    const auto counts = d.category_counts();
+    if (!counts.empty()) reshape(out.categories, {samples, counts.size()}, dtype::int32);
+    if (counts.empty() || d.sample_dims().size() > 0)
+      reshape(out.features, rows_of(samples, d.sample_dims()), d.is_tokens() ? dtype::int32 : dtype::float32);
     return;
   }
-  reshape(out.labels, {samples}, label_type);
   reshape(out.offsets, {samples + 1}, dtype::int32);
   if (out.columns.data() != nullptr && out.columns.size() == nonzeros) return;
   reshape(out.values, {nonzeros}, dtype::float32);
@@ -209,50 +208,14 @@ void fill_batch(const dataset& d, std::span<const std::uint32_t> samples, batch&
   if (d.has_targets())
     copy_rows(d.targets(), d.target_dims().size(), samples, out.labels.values());
   else
-    copy_column(d.labels(), samples, out.labels.values<std::int32_t>());
+    copy_rows(d.labels(), 1, samples, out.labels.values<std::int32_t>());
 }
-
-namespace {
-
-/// The tensors whose first axis counts the samples.
-constexpr std::array<tensor batch::*, 3> by_sample{&batch::features, &batch::categories, &batch::labels};
-
-void slice_rows(const tensor& whole, std::size_t first, std::size_t count, tensor& out) {
-  shape dims = whole.dims();
-  const std::size_t row_bytes = dims[0] == 0 ? 0 : dims.size() / dims[0] * byte_size(whole.type());
-  dims[0] = count;
-  if (out.data() == nullptr || out.dims() != dims || out.type() != whole.type())
-    out = tensor(dims, whole.type());
-  std::memcpy(out.data(), whole.data() + first * row_bytes, count * row_bytes);
-}
-
-void slice_entries(const batch& whole, std::size_t first, std::size_t count, batch& out) {
-  const auto offsets = whole.offsets.values<std::int32_t>();
-  const auto begin = static_cast<std::size_t>(offsets[first]);
-  const auto end = static_cast<std::size_t>(offsets[first + count]);
-  if (out.columns.size() != whole.columns.size()) {
-    out.columns = tensor(whole.columns.dims(), dtype::int32);
-    out.values = tensor(whole.values.dims());
-  }
-  const auto columns = out.columns.values<std::int32_t>();
-  const auto values = out.values.values();
-  std::ranges::fill(columns, -1);
-  std::ranges::fill(values, 0.0F);
-  std::ranges::copy(whole.columns.values<std::int32_t>().subspan(begin, end - begin), columns.begin());
-  std::ranges::copy(whole.values.values().subspan(begin, end - begin), values.begin());
-  if (out.offsets.size() != count + 1) out.offsets = tensor({count + 1}, dtype::int32);
-  for (std::size_t i = 0; i <= count; ++i)
-    out.offsets.values<std::int32_t>()[i] = offsets[first + i] - offsets[first];
-  out.nonzeros = end - begin;
-}
-
-} // namespace
 
 void slice_batch(const batch& whole, std::size_t first, std::size_t count, batch& out) {
   if (first > whole.size || count > whole.size - first)
     throw std::out_of_range(
         fmt::format("batch: samples {} to {} of a batch of {}", first, first + count, whole.size));
-  for (tensor batch::*const part : by_sample)
+  for (tensor batch::*const part : {&batch::features, &batch::categories, &batch::labels})
     if ((whole.*part).data() != nullptr) slice_rows(whole.*part, first, count, out.*part);
   out.inputs.resize(whole.inputs.size());
   for (std::size_t i = 0; i < whole.inputs.size(); ++i)

@@ -1,19 +1,12 @@
 #pragma once
 
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/tensor/tensor.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <vector>
 
 namespace mailgrad {
 
 /// A mini-batch of n samples, ready to feed a program. Tensors that the kind of data set does not use are
 /// empty.
-///
 /// Shapes  features float32[n, sample dims...], for tokens int32[n, window length];
 ///         columns int32[max_nonzeros] and values float32[max_nonzeros], padded with -1 and 0;
 ///         categories int32[n, categories of a sample];
@@ -39,7 +32,6 @@ struct batch {
 std::size_t max_nonzeros(const dataset& d, std::size_t samples);
 
 /// The number of entries in these rows of a sparse set; 0 for other sets.
-///
 /// Errors  std::out_of_range if a sample is not in `d`.
 std::size_t count_entries(const dataset& d, std::span<const std::uint32_t> samples);
 
@@ -53,14 +45,12 @@ void shape_batch(const dataset& d, std::size_t samples, std::size_t nonzeros, ba
 /// Copies the samples into `out`, in the order given. Its memory is kept where the shapes already fit.
 /// Tensors are allocated anew, with max_nonzeros(), for a batch of another size or rows that do not fit. A
 /// sample may come twice, and the room grows with that.
-///
 /// Units   byte features are multiplied by the scale of their set.
 /// Errors  std::out_of_range if a sample is not in `d`; nothing has been written then.
 void fill_batch(const dataset& d, std::span<const std::uint32_t> samples, batch& out);
 
 /// Copies `count` samples of a batch from `first` on into a batch of their own. The memory of `out` is kept
 /// where the shapes already fit. A slice of a sparse batch has as much room for entries as the whole.
-///
 /// Errors  std::out_of_range if `whole` has no such samples.
 void slice_batch(const batch& whole, std::size_t first, std::size_t count, batch& out);
 

@@ -1,27 +1,15 @@
 #include <mailgrad/data/data_reading.hpp>
-
-#include <mailgrad/data/files.hpp>
 #include <mailgrad/data/formats/csv_survey.hpp>
-#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
-#include <cmath>
-#include <functional>
 #include <iterator>
-#include <map>
-#include <memory>
 #include <numeric>
 #include <random>
-#include <span>
-#include <stdexcept>
-#include <utility>
-#include <variant>
 
 namespace mailgrad {
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -54,66 +42,11 @@ std::vector<std::size_t> test_counts(const std::vector<std::size_t>& sizes, std:
   return counts;
 }
 
-template <class T>
-std::vector<T> picked(std::span<const T> all, std::size_t each, std::span<const std::size_t> rows) {
-  std::vector<T> some;
-  some.reserve(rows.size() * each);
-  for (const std::size_t row : rows) {
-    const auto part = all.subspan(row * each, each);
-    some.insert(some.end(), part.begin(), part.end());
-  }
-  return some;
-}
-
-byte_features picked(const byte_features& f, std::span<const std::size_t> rows) {
-  return {f.dims, picked(std::span(f.values), f.dims.size(), rows), f.scale};
-}
-
-float_features picked(const float_features& f, std::span<const std::size_t> rows) {
-  return {f.dims, picked(std::span(f.values), f.dims.size(), rows)};
-}
-
-sparse_features picked(const sparse_features& f, std::span<const std::size_t> rows) {
-  sparse_features some{f.width, {0}, {}, {}};
-  for (const std::size_t row : rows) {
-    const auto begin = static_cast<std::ptrdiff_t>(f.offsets[row]);
-    const auto end = static_cast<std::ptrdiff_t>(f.offsets[row + 1]);
-    some.columns.insert(some.columns.end(), f.columns.begin() + begin, f.columns.begin() + end);
-    some.values.insert(some.values.end(), f.values.begin() + begin, f.values.begin() + end);
-    some.offsets.push_back(some.columns.size());
-  }
-  return some;
-}
-
-categorical_features picked(const categorical_features& f, std::span<const std::size_t> rows) {
-  return {f.counts, picked(std::span(f.categories), f.counts.size(), rows), f.width,
-          picked(std::span(f.values), f.width, rows)};
-}
-
-sample_array picked(const sample_array& a, std::span<const std::size_t> rows) {
-  const std::size_t each = a.sample_dims().size();
-  shape dims = a.dims();
-  dims[0] = rows.size();
-  if (a.type() == dtype::int32) return {dims, picked(a.values<std::int32_t>(), each, rows)};
-  return {dims, picked(a.values(), each, rows)};
-}
-
-named_arrays picked(const named_arrays& f, std::span<const std::size_t> rows) {
-  std::vector<named_array> some;
-  for (const named_array& a : f.all()) some.push_back({a.name, picked(a.values, rows)});
-  return named_arrays(std::move(some));
-}
-
-feature_store picked(const token_windows&, std::span<const std::size_t>) {
-  throw std::invalid_argument("take_rows: windows of a text overlap; cut them by slice()");
-}
-
 std::string name_of(const data_split& data, std::size_t label) {
   return label < data.class_names.size() ? fmt::format("'{}'", data.class_names[label])
                                          : fmt::format("{}", label);
 }
 
-/// The classes that occur, by their numbers.
 std::vector<bool> classes_in(const dataset& samples, std::size_t classes) {
   std::vector<bool> found(classes);
   for (const std::int32_t label : samples.labels()) found[static_cast<std::size_t>(label)] = true;
@@ -129,7 +62,6 @@ std::string listed(const data_split& data, const std::vector<std::size_t>& class
   return text + (classes.size() > most ? fmt::format(" and {} more", classes.size() - most) : "");
 }
 
-/// Adds a remark if `part` lacks classes that are trained.
 void add_lacking(std::vector<std::string>& remarks, const data_split& data, const std::vector<bool>& trained,
                  const dataset& part, const char* what_for) {
   if (part.size() == 0) return;
@@ -163,109 +95,13 @@ void add_rare(std::vector<std::string>& remarks, const data_split& data, std::si
                                   once.size() == 1 ? "has" : "have", listed(data, once)));
 }
 
-} // namespace
-
-row_split draw_split(std::size_t count, std::span<const std::int32_t> labels, double test_share,
-                     std::uint64_t seed) {
-  if (!(test_share > 0 && test_share < 1))
-    throw std::invalid_argument("draw_split: the share for testing lies between 0 and 1");
-  if (count < 2) throw std::invalid_argument("draw_split: one sample cannot be split");
-  const auto wanted = static_cast<std::size_t>(std::llround(static_cast<double>(count) * test_share));
-  const std::size_t total = std::clamp<std::size_t>(wanted, 1, count - 1);
-  const std::size_t classes = labels.empty() ? 1 : static_cast<std::size_t>(std::ranges::max(labels)) + 1;
-  std::vector<std::vector<std::size_t>> members(classes);
-  for (std::size_t row = 0; row < count; ++row)
-    members[labels.empty() ? 0 : static_cast<std::size_t>(labels[row])].push_back(row);
-  std::vector<std::size_t> sizes;
-  for (const auto& rows : members) sizes.push_back(rows.size());
-  const std::vector<std::size_t> tests = test_counts(sizes, total);
-  if (!labels.empty() && std::reduce(tests.begin(), tests.end()) == 0) // each class has one sample
-    return draw_split(count, {}, test_share, seed);
-  std::mt19937_64 random(seed);
-  row_split split;
-  for (std::size_t c = 0; c < classes; ++c) {
-    shuffle_rows(members[c], random);
-    const auto cut = members[c].begin() + static_cast<std::ptrdiff_t>(tests[c]);
-    split.test.insert(split.test.end(), members[c].begin(), cut);
-    split.train.insert(split.train.end(), cut, members[c].end());
-  }
-  std::ranges::sort(split.train);
-  std::ranges::sort(split.test);
-  return split;
-}
-
-dataset take_rows(const dataset& all, std::span<const std::size_t> rows) {
-  feature_store features =
-      std::visit([&](const auto& f) -> feature_store { return picked(f, rows); }, all.features());
-  return all.with(std::move(features), picked(all.answers(), rows));
-}
-
-std::vector<std::string> remarks_on(const data_split& data) {
-  const std::size_t classes = data.train.classes();
-  if (classes == 0 || data.train.is_tokens() || data.train.has_targets()) return {};
-  std::vector<std::string> remarks;
-  const std::vector<bool> trained = classes_in(data.train, classes);
-  if (const auto only = std::ranges::find(trained, true);
-      only != trained.end() && std::ranges::count(trained, true) == 1)
-    remarks.push_back(fmt::format("all {} samples to train on are of one class, {}", data.train.size(),
-                                  name_of(data, static_cast<std::size_t>(only - trained.begin()))));
-  add_rare(remarks, data, classes);
-  add_lacking(remarks, data, trained, data.test, "test on");
-  add_lacking(remarks, data, trained, data.validation, "validate on");
-  return remarks;
-}
-
-namespace {
-
-void hold_out_last(data_split& data, double share) {
-  const std::size_t all = data.train.size();
-  const auto wanted = static_cast<std::size_t>(std::llround(static_cast<double>(all) * share));
-  const std::size_t count = std::clamp<std::size_t>(wanted, 1, all - 1);
-  data.validation = data.train.slice(all - count, count);
-  data.train = data.train.slice(0, all - count);
-}
-
-void hold_out_drawn(data_split& data, double share, std::uint64_t seed) {
-  const row_split rows = draw_split(data.train.size(), data.train.labels(), share, seed);
-  data.validation = take_rows(data.train, rows.test);
-  data.train = take_rows(data.train, rows.train);
-}
-
-} // namespace
-
-void hold_out(data_split& data, double share, std::uint64_t seed, held_out which) {
-  if (!(share > 0 && share < 1))
-    throw std::invalid_argument(fmt::format("validation: a share of {} lies not between 0 and 1", share));
-  if (data.train.size() < 2)
-    throw std::invalid_argument(
-        fmt::format("validation: {} samples to train on cannot be split", data.train.size()));
-  if (data.validation.size() > 0)
-    throw std::invalid_argument(
-        fmt::format("validation: {} samples are held out already", data.validation.size()));
-  if (which == held_out::last || data.train.is_tokens())
-    hold_out_last(data, share);
-  else
-    hold_out_drawn(data, share, seed);
-}
-
-namespace {
-
-std::string format_data_format(file_format format) {
-  constexpr std::array<const char*, 10> words{"",     "IDX",     "CIFAR", "CSV", "libsvm",
-                                              "text", "ratings", "npz",   "npy", "pictures"};
-  return words[static_cast<std::size_t>(format)];
-}
-
-bool has_test_arrays(const data_files& files) {
-  if (files.format != file_format::npz) return false;
-  const npz_file archive(files.train.front(), {"x_test", "X_test"});
-  return archive.find("x_test") != nullptr || archive.find("X_test") != nullptr;
-}
-
 /// "0.2 of the file, drawn from each class in proportion"
 std::string format_test(const data_split& data, const data_files& files, const open_options& options) {
   if (!files.test.empty()) return files.test.filename().string();
-  if (has_test_arrays(files)) return "x_test of the file";
+  if (files.format == file_format::npz) {
+    const npz_file archive(files.train.front(), {"x_test", "X_test"});
+    if (archive.find("x_test") || archive.find("X_test")) return "x_test of the file";
+  }
   if (options.known) return "all of the file";
   const bool text = files.format == file_format::text;
   const double part =
@@ -290,30 +126,6 @@ void count_classes(data_reading& r, const data_split& data, const dataset& sampl
   r.smallest = named(std::ranges::min_element(counts));
   r.largest = named(std::ranges::max_element(counts));
 }
-
-} // namespace
-
-data_reading reading_of(const data_split& data, const data_files& files, const open_options& options,
-                        data_reading noted) {
-  data_reading r = std::move(noted);
-  const dataset& samples = options.known ? data.test : data.train;
-  r.format = format_data_format(files.format);
-  r.dims = samples.sample_dims();
-  r.inputs = samples.sample_dims().size() + samples.category_counts().size();
-  r.train = data.train.size();
-  r.validation = data.validation.size();
-  r.test = data.test.size();
-  r.test_why = format_test(data, files, options);
-  r.task = samples.labelled_with();
-  if (r.task_why.empty())
-    r.task_why = options.known ? "as in training" : options.task ? "--task says so" : "as such files have it";
-  if (!samples.has_targets()) count_classes(r, data, samples, options.csv.answers);
-  return r;
-}
-
-namespace fs = std::filesystem;
-
-namespace {
 
 using row_numbers = std::span<const std::size_t>;
 
@@ -340,11 +152,6 @@ std::vector<float> means_of(const fs::path& file, const csv_rows& all, row_numbe
   return means;
 }
 
-void fill(float_features& f, const std::vector<float>& means) {
-  for (std::size_t i = 0; i < f.values.size(); ++i)
-    if (std::isnan(f.values[i])) f.values[i] = means[i % means.size()];
-}
-
 /// Returns the divisor of each number of a sample, computed from the training rows alone. Numbers that say
 ///         whether a row is of a category stay as they are.
 std::vector<float> divisors(const csv_rows& all, row_numbers rows, feature_scale scale) {
@@ -369,29 +176,15 @@ std::vector<float> divisors_for(const csv_rows& all, row_numbers rows, const ope
   return options.scale == feature_scale::none ? std::vector<float>() : divisors(all, rows, options.scale);
 }
 
-void divide(float_features& f, const std::vector<float>& by) {
-  for (std::size_t i = 0; i < f.values.size(); ++i) f.values[i] /= by[i % by.size()];
-}
-
 dataset join(csv_rows rows, const label_map& labels) {
   if (rows.layout.holds == label_kind::numbers) return {std::move(rows.features), std::move(rows.targets)};
   return {std::move(rows.features), std::move(rows.labels), labels.classes()};
 }
 
-void require_divisors(const fs::path& file, const std::vector<float>& by, std::size_t columns) {
-  if (by.size() > 1 && by.size() != columns)
-    throw_malformed(file, fmt::format("expected {} numbers a row, as the model was trained on, found {}",
-                                      by.size(), columns));
-}
-
-void require_two_rows(const fs::path& file, std::size_t rows) {
-  if (rows < 2)
-    throw_malformed(file, fmt::format("expected two rows or more to cut off a test set, found {}", rows));
-}
-
 row_split split_of(const fs::path& file, std::size_t rows, std::span<const std::int32_t> labels,
                    const open_options& options) {
-  require_two_rows(file, rows);
+  if (rows < 2)
+    throw_malformed(file, fmt::format("expected two rows or more to cut off a test set, found {}", rows));
   const double train = options.files.train_fraction.value_or(usual_training_fraction);
   return draw_split(rows, labels, 1 - train, options.seed);
 }
@@ -412,11 +205,11 @@ csv_options layout_for(const open_options& options) {
   return layout;
 }
 
-void remark_dropped(const fs::path& file, const csv_rows& rows, data_split& split) {
-  if (rows.dropped == 0) return;
+std::vector<std::string> remarks_on_dropped(const fs::path& file, const csv_rows& rows) {
+  if (rows.dropped == 0) return {};
   const char* const what = rows.dropped == 1 ? "has missing values and was" : "have missing values and were";
-  split.remarks.push_back(fmt::format("{}: {} of {} rows {} left out", file.filename().string(), rows.dropped,
-                                      rows.dropped + count(rows), what));
+  return {fmt::format("{}: {} of {} rows {} left out", file.filename().string(), rows.dropped,
+                      rows.dropped + count(rows), what)};
 }
 
 /// "." or ",", or ". and ,"; `of` tells a column its sign.
@@ -470,7 +263,6 @@ std::string loosely(std::string_view name) {
   return in_small_letters(plain);
 }
 
-/// Says so if two classes differ in blanks or capitals alone.
 void remark_alike(const fs::path& file, const std::vector<std::string>& classes, data_split& split) {
   std::map<std::string, const std::string*> known;
   for (const std::string& name : classes)
@@ -480,16 +272,92 @@ void remark_alike(const fs::path& file, const std::vector<std::string>& classes,
                                           in_quotes(name)));
 }
 
-/// Finds out what the file holds. What a trained model knows, or the user says, is not asked again.
-csv_survey survey_for(const fs::path& file, const open_options& options) {
-  csv_survey survey = survey_csv(file, layout_for(options));
-  if (!options.known) settle_task(survey, file, options.task);
-  return survey;
-}
-
 } // namespace
 
-data_split cut(const fs::path& file, dataset all, const open_options& options) {
+row_split draw_split(std::size_t count, std::span<const std::int32_t> labels, double test_share,
+                     std::uint64_t seed) {
+  if (!(test_share > 0 && test_share < 1))
+    throw std::invalid_argument("draw_split: the share for testing lies between 0 and 1");
+  if (count < 2) throw std::invalid_argument("draw_split: one sample cannot be split");
+  const std::size_t total = part_of(count, test_share);
+  const std::size_t classes = labels.empty() ? 1 : static_cast<std::size_t>(std::ranges::max(labels)) + 1;
+  std::vector<std::vector<std::size_t>> members(classes);
+  for (std::size_t row = 0; row < count; ++row)
+    members[labels.empty() ? 0 : static_cast<std::size_t>(labels[row])].push_back(row);
+  std::vector<std::size_t> sizes;
+  for (const auto& rows : members) sizes.push_back(rows.size());
+  const std::vector<std::size_t> tests = test_counts(sizes, total);
+  if (!labels.empty() && std::reduce(tests.begin(), tests.end()) == 0) // each class has one sample
+    return draw_split(count, {}, test_share, seed);
+  std::mt19937_64 random(seed);
+  row_split split;
+  for (std::size_t c = 0; c < classes; ++c) {
+    shuffle_rows(members[c], random);
+    const auto cut = members[c].begin() + static_cast<std::ptrdiff_t>(tests[c]);
+    split.test.insert(split.test.end(), members[c].begin(), cut);
+    split.train.insert(split.train.end(), cut, members[c].end());
+  }
+  std::ranges::sort(split.train);
+  std::ranges::sort(split.test);
+  return split;
+}
+
+std::vector<std::string> remarks_on(const data_split& data) {
+  const std::size_t classes = data.train.classes();
+  if (classes == 0 || data.train.is_tokens() || data.train.has_targets()) return {};
+  std::vector<std::string> remarks;
+  const std::vector<bool> trained = classes_in(data.train, classes);
+  if (const auto only = std::ranges::find(trained, true);
+      only != trained.end() && std::ranges::count(trained, true) == 1)
+    remarks.push_back(fmt::format("all {} samples to train on are of one class, {}", data.train.size(),
+                                  name_of(data, static_cast<std::size_t>(only - trained.begin()))));
+  add_rare(remarks, data, classes);
+  add_lacking(remarks, data, trained, data.test, "test on");
+  add_lacking(remarks, data, trained, data.validation, "validate on");
+  return remarks;
+}
+
+void hold_out(data_split& data, double share, std::uint64_t seed, held_out which) {
+  const std::size_t all = data.train.size();
+  const auto refuse = [](const std::string& why) { throw std::invalid_argument("validation: " + why); };
+  if (!(share > 0 && share < 1)) refuse(fmt::format("a share of {} lies not between 0 and 1", share));
+  if (all < 2) refuse(fmt::format("{} samples to train on cannot be split", all));
+  if (data.validation.size() > 0)
+    refuse(fmt::format("{} samples are held out already", data.validation.size()));
+  if (which == held_out::last || data.train.is_tokens()) {
+    const std::size_t count = part_of(all, share);
+    data.validation = data.train.slice(all - count, count);
+    data.train = data.train.slice(0, all - count);
+  } else {
+    const row_split rows = draw_split(all, data.train.labels(), share, seed);
+    data.validation = take_rows(data.train, rows.test);
+    data.train = take_rows(data.train, rows.train);
+  }
+}
+
+data_reading reading_of(const data_split& data, const data_files& files, const open_options& options,
+                        data_reading noted) {
+  data_reading r = std::move(noted);
+  const dataset& samples = options.known ? data.test : data.train;
+  constexpr std::array<const char*, 10> formats{"",     "IDX",     "CIFAR", "CSV", "libsvm",
+                                                "text", "ratings", "npz",   "npy", "pictures"};
+  r.format = formats[static_cast<std::size_t>(files.format)];
+  r.dims = samples.sample_dims();
+  r.inputs = samples.sample_dims().size() + samples.category_counts().size();
+  r.train = data.train.size();
+  r.validation = data.validation.size();
+  r.test = data.test.size();
+  r.test_why = format_test(data, files, options);
+  r.task = samples.labelled_with();
+  if (r.task_why.empty())
+    r.task_why = options.known ? "as in training" : options.task ? "--task says so" : "as such files have it";
+  if (!samples.has_targets()) count_classes(r, data, samples, options.csv.answers);
+  return r;
+}
+
+data_split with_test(const fs::path& file, dataset all, std::optional<dataset> test,
+                     const open_options& options) {
+  if (test) return {std::move(all), std::move(*test), {}, {}};
   if (options.known) return {{}, std::move(all), {}, {}};
   const row_split rows = split_of(file, all.size(), all.labels(), options);
   return {take_rows(all, rows.train), take_rows(all, rows.test), {}, {}};
@@ -504,38 +372,37 @@ label_map labels_for(const open_options& options, label_spelling spelling) {
 data_split open_csv(const data_files& files, const open_options& options) {
   const fs::path& file = files.train.front();
   label_map labels = labels_for(options);
-  const csv_survey survey = survey_for(file, options);
+  csv_survey survey = survey_csv(file, layout_for(options));
+  if (!options.known) settle_task(survey, file, options.task); // a trained model knows it
   csv_rows train = read_surveyed_csv(file, survey, labels);
   const bool whole = files.test.empty();
   const row_split rows = split_of(file, train, whole && !options.known, options);
   table_layout& table = train.layout.table;
   if (table.missing == missing_values::mean && table.means.empty()) {
     table.means = means_of(file, train, rows.train);
-    fill(train.features, table.means);
+    std::vector<float>& values = train.features.values;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (std::isnan(values[i])) values[i] = table.means[i % table.means.size()];
   }
   std::vector<float> by = divisors_for(train, rows.train, options);
-  require_divisors(file, by, train.features.dims.size());
+  if (const std::size_t width = train.features.dims.size(); by.size() > 1 && by.size() != width)
+    throw_malformed(file, fmt::format("expected {} numbers a row, as the model was trained on, found {}",
+                                      by.size(), width));
   csv_rows test = whole ? csv_rows{} : read_csv(files.test, train.layout, labels);
-  if (!by.empty()) {
-    divide(train.features, by);
-    divide(test.features, by);
-  }
-  data_split split;
-  remark_dropped(file, train, split);
-  if (!whole) remark_dropped(files.test, test, split);
-  std::ranges::copy(survey.remarks, std::back_inserter(split.remarks));
-  data_reading noted;
-  noted.table = reading_of(survey, train, test);
-  noted.task_why = survey.task_why;
-  split.reading = std::make_shared<const data_reading>(std::move(noted));
-  split.table = train.layout.table;
+  divide(train.features.values, by);
+  divide(test.features.values, by);
+  std::vector<std::string> remarks = remarks_on_dropped(file, train);
+  for (std::string& remark : remarks_on_dropped(files.test, test)) remarks.push_back(std::move(remark));
+  std::ranges::copy(survey.remarks, std::back_inserter(remarks));
+  data_reading noted{.table = reading_of(survey, train, test), .task_why = survey.task_why};
+  table_layout layout = train.layout.table;
   dataset first = join(std::move(train), labels);
-  if (!whole)
-    split.test = join(std::move(test), labels);
-  else if (!options.known)
-    split.test = take_rows(first, rows.test);
-  if (whole && !options.known) first = take_rows(first, rows.train);
-  (whole && options.known ? split.test : split.train) = std::move(first);
+  std::optional<dataset> tested;
+  if (!whole) tested = join(std::move(test), labels);
+  data_split split = with_test(file, std::move(first), std::move(tested), options);
+  split.reading = std::make_shared<const data_reading>(std::move(noted));
+  split.table = std::move(layout);
+  split.remarks = std::move(remarks);
   split.class_names = labels.names();
   if (!options.known) remark_alike(file, split.class_names, split);
   split.divisors = std::move(by);

@@ -1,16 +1,9 @@
 #pragma once
 
-#include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/files.hpp>
 #include <mailgrad/data/open.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
+#include <algorithm>
+#include <cmath>
 
 namespace mailgrad {
 
@@ -20,18 +13,18 @@ struct row_split {
   std::vector<std::size_t> test;
 };
 
+/// A share of `count` samples in whole ones, at least one and not all.
+inline std::size_t part_of(std::size_t count, double share) {
+  const auto part = static_cast<std::size_t>(std::llround(static_cast<double>(count) * share));
+  return std::clamp<std::size_t>(part, 1, count - 1);
+}
+
 /// Draws `test_share` of `count` samples for testing, at least one and not all. With labels each class is
 /// drawn from in proportion, and a class keeps a sample for training if it has any.
-///
 /// Shapes  labels: int32[count], or empty.
 /// Errors  std::invalid_argument for a share outside of (0, 1), or fewer than two samples.
 row_split draw_split(std::size_t count, std::span<const std::int32_t> labels, double test_share,
                      std::uint64_t seed);
-
-/// The samples of these rows, copied.
-///
-/// Errors  std::invalid_argument for windows of a text, which overlap and are cut by slice().
-dataset take_rows(const dataset& all, std::span<const std::size_t> rows);
 
 /// What somebody should know before training on this data, a line each: all samples to train on are of one
 /// class, classes have one sample, or a part to test or validate on lacks classes. Empty where samples have
@@ -47,7 +40,6 @@ enum class held_out : std::uint8_t {
 /// Moves a share of the training samples into `data.validation`, at least one sample and not all. A run is
 /// then judged by these while it goes on, so that the test samples stay unseen until its end. Windows of a
 /// text overlap, so of a text the last ones are held out in any case.
-///
 /// Errors  std::invalid_argument, and nothing has changed: a share outside of (0, 1), fewer than two samples
 ///         to train on, or samples that are held out already.
 void hold_out(data_split& data, double share, std::uint64_t seed, held_out which = held_out::drawn);
@@ -80,7 +72,7 @@ struct table_reading {
 
 /// What open_data() made of its files, so that a person can see whether that was meant.
 struct data_reading {
-  std::string format;                              ///< "CSV", "IDX"
+  std::string format{};                            ///< "CSV", "IDX"
   std::optional<table_reading> table{};            ///< of CSV files
   shape dims{};                                    ///< of one sample
   std::size_t inputs = 0;                          ///< numbers of a sample, and categories of ratings
@@ -96,21 +88,27 @@ struct data_reading {
 data_reading reading_of(const data_split& data, const data_files& files, const open_options& options,
                         data_reading noted);
 
+/// Divides by one number, or by one for each number of a sample, or by nothing.
+inline void divide(std::vector<float>& values, const std::vector<float>& by) {
+  if (by.empty()) return;
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] /= by[i % by.size()];
+}
+
 /// The part of a file without a test file that is for training, unless the user says another.
 inline constexpr double usual_training_fraction = 0.8;
 inline constexpr double usual_text_fraction = 0.9; ///< of a text
 
-/// Cuts samples, or takes all for testing where they are for a trained model. The samples of the test part
-/// are drawn by options.seed, in proportion to their classes.
-///
+/// The samples of `file` with those of its test file. Without one it cuts them, or takes all for testing
+/// where they are for a trained model. The samples of a test part that is cut off are drawn by options.seed,
+/// in proportion to their classes.
 /// Errors  file_error, naming `file`, if there is only one sample.
-data_split cut(const std::filesystem::path& file, dataset all, const open_options& options);
+data_split with_test(const std::filesystem::path& file, dataset all, std::optional<dataset> test,
+                     const open_options& options);
 
 /// The labels of the training file, or those that a trained model knows.
 label_map labels_for(const open_options& options, label_spelling spelling = label_spelling::numbers);
 
 /// Opens a CSV file, with its test file if it has one.
-///
 /// Errors  as read_csv().
 data_split open_csv(const data_files& files, const open_options& options);
 

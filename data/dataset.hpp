@@ -2,18 +2,10 @@
 
 #include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/data/table_layout.hpp>
-#include <mailgrad/tensor/shape.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <initializer_list>
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
-#include <vector>
 
 namespace mailgrad {
 
@@ -24,7 +16,6 @@ struct named_array {
 
 /// The arrays of a data set, under the names of the model's inputs that read them: "image" and "meta", or
 /// only "features".
-///
 /// Errors  std::invalid_argument: no input, an empty name, a name that comes twice, the name "labels", inputs
 ///         of different numbers of samples, samples without a number, a number that is infinite or NaN.
 /// Threads a value like any other: const access from many threads, otherwise one at a time.
@@ -34,11 +25,9 @@ public:
   named_arrays(sample_array features);
   named_arrays(std::initializer_list<named_array> inputs);
   explicit named_arrays(std::vector<named_array> inputs);
-
   const std::vector<named_array>& all() const noexcept { return inputs_; }
   /// Returns the array of that name, or null if there is none.
   const sample_array* find(std::string_view name) const noexcept;
-
   std::size_t samples() const noexcept { return inputs_.front().values.samples(); }
   /// The memory that the numbers take.
   std::size_t bytes() const noexcept;
@@ -99,7 +88,6 @@ using feature_store = std::variant<byte_features, float_features, sparse_feature
                                    categorical_features, named_arrays>;
 
 /// Samples and their labels in memory, kept as compactly as their kind allows.
-///
 /// Shapes  either labels: int32[size()], each in [0, classes()), but empty for tokens, whose labels are
 ///         tokens too; or targets: float32[size()] or float32[size(), width], without classes. Features and
 ///         targets are finite.
@@ -121,7 +109,6 @@ public:
   static dataset from(named_arrays inputs, sample_array labels, std::size_t classes);
   /// Shapes  targets: float32[n], or float32[n, width] for several numbers of a sample.
   static dataset from(named_arrays inputs, sample_array targets);
-
   std::size_t size() const noexcept { return size_; }
   /// The shape of one sample's features: {height, width, channels}, {features}, {window length} or {numbers}.
   /// It is {0} where samples have only categories, or no named array "features" of float32.
@@ -137,7 +124,6 @@ public:
   /// The shape of one sample's target: a scalar, or {width}.
   shape target_dims() const { return has_targets() ? answers_.sample_dims() : shape(); }
   const feature_store& features() const noexcept { return features_; }
-
   bool is_sparse() const noexcept { return std::holds_alternative<sparse_features>(features_); }
   bool is_tokens() const noexcept { return std::holds_alternative<token_windows>(features_); }
 
@@ -172,6 +158,10 @@ private:
   std::size_t size_ = 0;
   std::size_t classes_ = 0;
 };
+
+/// The samples of these rows, copied.
+/// Errors  std::invalid_argument for windows of a text, which overlap and are cut by slice().
+dataset take_rows(const dataset& all, std::span<const std::size_t> rows);
 
 struct data_source;
 struct data_reading;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -21,7 +20,6 @@ void require(bool holds, const char* what) {
 
 /// Mixes seed and epoch into the seed of a generator, so that neighbouring ones do not give similar
 /// sequences.
-///
 /// Source  the finaliser of Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA
 ///         2014.
 std::uint64_t mixed(std::uint64_t seed, std::uint64_t epoch) {
@@ -33,7 +31,6 @@ std::uint64_t mixed(std::uint64_t seed, std::uint64_t epoch) {
 
 /// Draws a number in [0, n), each equally likely. The distributions of the standard library would draw other
 /// numbers with another library.
-///
 /// Source  Lemire, "Fast random integer generation in an interval", ACM TOMACS 2019, Algorithm 5, for 32
 ///         bits.
 std::uint32_t below(std::uint32_t n, std::mt19937_64& random) {
@@ -85,11 +82,6 @@ std::optional<std::uint64_t> dealer::take_again(std::uint32_t rank) {
   return number;
 }
 
-std::uint64_t& dealer::next_number(std::uint32_t rank) {
-  if (!lowest_first()) return next_[rank];
-  return consecutive_ ? next_[lowest_ % next_.size()] : *std::ranges::min_element(next_);
-}
-
 std::span<const std::uint32_t> dealer::order_of(std::uint64_t epoch) {
   for (const shuffled& order : orders_)
     if (order.epoch == epoch) return order.samples;
@@ -111,11 +103,6 @@ std::optional<deal> dealer::batch(std::uint64_t number) {
 void dealer::require_rank(std::uint32_t rank) const {
   if (rank >= dealt_.size())
     throw std::out_of_range(fmt::format("dealer: rank {} of {}", rank, dealt_.size()));
-}
-
-deal_count dealer::dealt(std::uint32_t rank) const {
-  require_rank(rank);
-  return dealt_[rank];
 }
 
 std::optional<deal> dealer::next(std::uint32_t rank) {
@@ -144,31 +131,6 @@ dealer_position dealer::position(std::vector<std::uint64_t> again) const {
   return p;
 }
 
-void dealer::go_on_from(const dealer_position& from) {
-  again_ = from.again;
-  for (std::size_t i = 0; i < next_.size(); ++i) next_[(from.undealt + i) % next_.size()] = from.undealt + i;
-  lowest_ = from.undealt;
-  consecutive_ = true;
-}
-
-void dealer::leave(std::uint32_t rank) {
-  require_rank(rank);
-  left_[rank] = true;
-  ranks_changed_ = true;
-}
-
-void dealer::join(std::uint32_t rank) {
-  require_rank(rank);
-  if (!left_[rank]) return;
-  left_[rank] = false;
-  ranks_changed_ = true;
-}
-
-void dealer::take_back(std::span<const std::uint64_t> numbers) {
-  again_.insert(again_.end(), numbers.begin(), numbers.end());
-  std::ranges::sort(again_);
-}
-
 std::uint64_t dealer::undealt() const {
   const auto is_dealt = [this](std::uint64_t number) { return number < batches_; };
   auto rest = static_cast<std::uint64_t>(std::ranges::count_if(again_, is_dealt));
@@ -176,7 +138,5 @@ std::uint64_t dealer::undealt() const {
     if (number < batches_) rest += (batches_ - 1 - number) / next_.size() + 1;
   return rest;
 }
-
-void dealer::deal_by(deal_mode mode) noexcept { options_.mode = mode; }
 
 } // namespace mailgrad

@@ -2,12 +2,8 @@
 
 #include <mailgrad/files/archive.hpp>
 
+#include <algorithm>
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <vector>
 
 namespace mailgrad {
 
@@ -25,11 +21,9 @@ struct dealer_options {
   std::uint64_t seed = 1;
   deal_mode mode = deal_mode::on_demand;
   std::uint32_t ranks = 1; ///< with which the run begins
-  std::uint32_t slots =
-      0; ///< ranks that may take part, of which those from `ranks` on join later; 0: as many
+  std::uint32_t slots = 0; ///< ranks that may take part: those from `ranks` on join later; 0: as many
 };
 
-/// One batch that the dealer has dealt.
 struct deal {
   std::uint64_t number = 0;               ///< from 0, counted over all epochs
   std::uint64_t epoch = 0;                ///< from 0
@@ -70,40 +64,53 @@ struct dealer_position {
 class dealer {
 public:
   explicit dealer(const dealer_options& options);
-
   /// Deals the next batch to `rank`; nothing when all are dealt or the rank has left. Allocates nothing.
   std::optional<deal> next(std::uint32_t rank);
-
   /// Returns the batch of that number, whichever rank it is for; nothing if there is none. No rank counts it.
   std::optional<deal> batch(std::uint64_t number);
-
   /// Deals nothing more to `rank`, until it joins again.
-  void leave(std::uint32_t rank);
+  void leave(std::uint32_t rank) {
+    require_rank(rank);
+    left_[rank] = true;
+    ranks_changed_ = true;
+  }
   /// Deals to `rank` from now on: it has left, or its slot was empty.
-  void join(std::uint32_t rank);
+  void join(std::uint32_t rank) {
+    require_rank(rank);
+    if (!left_[rank]) return;
+    left_[rank] = false;
+    ranks_changed_ = true;
+  }
   /// Takes batches back that were dealt and not trained, in any order. Each is dealt once more, before all
   /// others.
-  void take_back(std::span<const std::uint64_t> numbers);
-  /// The number of batches that are still to be dealt.
+  void take_back(std::span<const std::uint64_t> numbers) {
+    again_.insert(again_.end(), numbers.begin(), numbers.end());
+    std::ranges::sort(again_);
+  }
   std::uint64_t undealt() const;
 
-  /// Deals the batches that are left in this mode.
-  void deal_by(deal_mode mode) noexcept;
-
+  void deal_by(deal_mode mode) noexcept { options_.mode = mode; }
   /// The position of a dealer that goes on where this one is, and that also deals the batches `again`, which
   /// this one has dealt.
   dealer_position position(std::vector<std::uint64_t> again) const;
   /// Goes on from a position. While batches are dealt by rank, rank r of n gets those of the numbers r, r +
   /// n, and so on again.
-  void go_on_from(const dealer_position& from);
-
-  deal_count dealt(std::uint32_t rank) const;
+  void go_on_from(const dealer_position& from) {
+    again_ = from.again;
+    for (std::size_t i = 0; i < next_.size(); ++i)
+      next_[(from.undealt + i) % next_.size()] = from.undealt + i;
+    lowest_ = from.undealt;
+    consecutive_ = true;
+  }
+  deal_count dealt(std::uint32_t rank) const {
+    require_rank(rank);
+    return dealt_[rank];
+  }
   std::uint64_t batches_per_epoch() const noexcept { return batches_per_epoch_; }
   /// The number of batches over all epochs and ranks.
   std::uint64_t batches() const noexcept { return batches_; }
 
 private:
-  /// The samples in the order of one epoch.
   struct shuffled {
     std::optional<std::uint64_t> epoch;
     std::vector<std::uint32_t> samples;
@@ -112,14 +119,16 @@ private:
   void require_rank(std::uint32_t rank) const;
   bool lowest_first() const noexcept { return ranks_changed_ || options_.mode == deal_mode::on_demand; }
   std::optional<std::uint64_t> take_again(std::uint32_t rank);
-  std::uint64_t& next_number(std::uint32_t rank);
+  std::uint64_t& next_number(std::uint32_t rank) {
+    if (!lowest_first()) return next_[rank];
+    return consecutive_ ? next_[lowest_ % next_.size()] : *std::ranges::min_element(next_);
+  }
   std::span<const std::uint32_t> order_of(std::uint64_t epoch);
 
   dealer_options options_;
   std::uint64_t batches_per_epoch_ = 0;
   std::uint64_t batches_ = 0;
-  std::vector<std::uint64_t>
-      next_; ///< number of each rank's next batch; on demand, the lowest of all is dealt first
+  std::vector<std::uint64_t> next_; ///< by rank its next batch; on demand, the lowest is dealt first
   /// While all of `next_` are consecutive numbers, the lowest of them, since to search for it among thousands
   /// of ranks would take longer than a step. Batches that are dealt by rank end that.
   std::uint64_t lowest_ = 0;

@@ -1,18 +1,14 @@
 #include <mailgrad/data/files.hpp>
-
 #include <mailgrad/data/formats/csv_fields.hpp>
 #include <mailgrad/data/formats/picture_folder.hpp>
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npy_file.hpp>
 #include <mailgrad/options/number.hpp>
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 namespace mailgrad {
 
@@ -20,7 +16,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// How the name of a training file is changed into the name of its test file.
 struct pair_rule {
   std::string_view train;
   std::string_view test;
@@ -30,11 +25,6 @@ struct pair_rule {
 constexpr std::array pair_rules{
     pair_rule{".train", ".test", file_format::automatic}, pair_rule{".tra", ".tes", file_format::csv},
     pair_rule{"train.csv", "test.csv", file_format::csv}, pair_rule{"", ".t", file_format::libsvm}};
-
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
 
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
@@ -50,13 +40,28 @@ std::string without_gz(std::string name) {
 /// first.
 class listing {
 public:
-  explicit listing(const fs::path& folder);
+  explicit listing(const fs::path& folder) : folder_(folder) {
+    const fs::path here = folder.empty() ? fs::path(".") : folder;
+    std::error_code gone;
+    for (fs::directory_iterator entry{here, error_}, end; !error_ && entry != end; entry.increment(error_))
+      if (entry->is_regular_file(gone)) files_.push_back(folder / entry->path().filename());
+    std::ranges::sort(files_);
+    for (const fs::path& file : files_) by_name_.emplace(in_small_letters(file.filename().string()), file);
+  }
 
   /// Why the folder cannot be listed. It counts as empty then.
   const std::error_code& error() const noexcept { return error_; }
   const std::vector<fs::path>& all() const noexcept { return files_; }
   /// The path of `name`, plain or packed; empty if there is neither.
-  fs::path find(const std::string& name) const;
+  fs::path find(const std::string& name) const {
+    for (const char* suffix : {"", ".gz"}) {
+      if (const fs::path path = folder_ / (name + suffix); std::ranges::binary_search(files_, path))
+        return path;
+      if (const auto found = by_name_.find(in_small_letters(name) + suffix); found != by_name_.end())
+        return found->second;
+    }
+    return {};
+  }
 
 private:
   fs::path folder_;
@@ -64,25 +69,6 @@ private:
   std::vector<fs::path> files_;             ///< in the order of their names
   std::map<std::string, fs::path> by_name_; ///< in small letters
 };
-
-listing::listing(const fs::path& folder) : folder_(folder) {
-  const fs::path here = folder.empty() ? fs::path(".") : folder;
-  std::error_code gone;
-  for (fs::directory_iterator entry{here, error_}, end; !error_ && entry != end; entry.increment(error_))
-    if (entry->is_regular_file(gone)) files_.push_back(folder / entry->path().filename());
-  std::ranges::sort(files_);
-  for (const fs::path& file : files_) by_name_.emplace(in_small_letters(file.filename().string()), file);
-}
-
-fs::path listing::find(const std::string& name) const {
-  for (const char* suffix : {"", ".gz"}) {
-    if (const fs::path path = folder_ / (name + suffix); std::ranges::binary_search(files_, path))
-      return path;
-    if (const auto found = by_name_.find(in_small_letters(name) + suffix); found != by_name_.end())
-      return found->second;
-  }
-  return {};
-}
 
 using candidates = std::vector<data_files>;
 
@@ -101,13 +87,11 @@ candidates idx_quartets(const listing& folder) {
   std::array<fs::path, 4> found;
   std::ranges::transform(idx_parts, found.begin(), [&](const auto& part) { return idx_in(folder, part); });
   if (std::ranges::any_of(found, &fs::path::empty)) return {};
-  data_files files;
-  files.format = file_format::idx;
-  files.train = {found[0]};
-  files.train_labels = found[1];
-  files.test = found[2];
-  files.test_labels = found[3];
-  return {files};
+  return {data_files{.format = file_format::idx,
+                     .train = {found[0]},
+                     .train_labels = found[1],
+                     .test = found[2],
+                     .test_labels = found[3]}};
 }
 
 /// Those that a folder lacks which has others: "train-labels-idx1-ubyte". Empty if it has none, or all.
@@ -127,8 +111,7 @@ void find_class_names(data_files& files, const listing& folder) {
 }
 
 candidates cifar_records_in(const listing& folder) {
-  data_files files;
-  files.format = file_format::cifar;
+  data_files files{.format = file_format::cifar};
   if (const fs::path train = folder.find("train.bin"); !train.empty()) {
     files.train = {train};
     files.test = folder.find("test.bin");
@@ -143,11 +126,9 @@ candidates cifar_records_in(const listing& folder) {
 }
 
 data_files rated_in(const fs::path& ratings) {
-  data_files files;
-  files.format = file_format::ratings;
-  files.train = {ratings};
-  files.items = listing(ratings.parent_path()).find("movies.dat");
-  return files;
+  return {.format = file_format::ratings,
+          .train = {ratings},
+          .items = listing(ratings.parent_path()).find("movies.dat")};
 }
 
 candidates ratings_in(const listing& folder) {
@@ -158,8 +139,7 @@ candidates ratings_in(const listing& folder) {
 /// Samples called x_train, or x, with what lies beside them. Samples without answers are found as well, so
 /// that whoever opens them can say what is lacking.
 candidates arrays_in(const listing& folder) {
-  data_files files;
-  files.format = file_format::npy;
+  data_files files{.format = file_format::npy};
   const bool named = !folder.find("x_train.npy").empty();
   files.train = {folder.find(named ? "x_train.npy" : "x.npy")};
   files.train_labels = folder.find(named ? "y_train.npy" : "y.npy");
@@ -173,9 +153,7 @@ candidates array_with_partners(const fs::path& samples) {
   const listing folder(samples.parent_path());
   candidates found = arrays_in(folder);
   if (!found.empty() && found[0].train[0] == samples) return found;
-  found.assign(1, {});
-  found[0].format = file_format::npy;
-  found[0].train = {samples};
+  found = {data_files{.format = file_format::npy, .train = {samples}}};
   std::string name = without_gz(samples.filename().string());
   if (const std::string stem = name.substr(0, name.find_first_of("._")); stem == "x" || stem == "X") {
     name.front() = 'y';
@@ -191,12 +169,7 @@ candidates with_partner(const fs::path& train, const listing& folder) {
     if (!in_small_letters(name).ends_with(rule.train)) continue;
     const std::string stem = name.substr(0, name.size() - rule.train.size());
     const fs::path test = folder.find(stem + std::string(rule.test));
-    if (test.empty()) continue;
-    data_files files;
-    files.format = rule.format;
-    files.train = {train};
-    files.test = test;
-    return {files};
+    if (!test.empty()) return {data_files{.format = rule.format, .train = {train}, .test = test}};
   }
   return {};
 }
@@ -211,10 +184,8 @@ candidates pairs_in(const listing& folder) {
 candidates singles_in(const listing& folder, file_format format) {
   candidates found;
   for (const fs::path& file : folder.all())
-    if (format_of_name(file.filename().string()) == format) {
-      found.emplace_back().format = format;
-      found.back().train = {file};
-    }
+    if (format_of_name(file.filename().string()) == format)
+      found.push_back({.format = format, .train = {file}});
   return found;
 }
 
@@ -232,8 +203,7 @@ void require_class_folders(const fs::path& folder) {
 }
 
 candidates pictures_in(const fs::path& folder) {
-  data_files files;
-  files.format = file_format::pictures;
+  data_files files{.format = file_format::pictures};
   const fs::path train = folder / "train";
   require_class_folders(folder);
   files.train = {is_folder(train) && is_picture_folder(train) ? train : folder};
@@ -247,11 +217,8 @@ candidates pictures_in(const fs::path& folder) {
 candidates layouts_of(const fs::path& path) {
   const listing folder(path);
   if (folder.error()) throw_unreadable(path, folder.error().value());
-  if (auto found = idx_quartets(folder); !found.empty()) return found;
-  if (auto found = cifar_records_in(folder); !found.empty()) return found;
-  if (auto found = ratings_in(folder); !found.empty()) return found;
-  if (auto found = arrays_in(folder); !found.empty()) return found;
-  if (auto found = pairs_in(folder); !found.empty()) return found;
+  for (const auto layout : {idx_quartets, cifar_records_in, ratings_in, arrays_in, pairs_in})
+    if (auto found = layout(folder); !found.empty()) return found;
   const candidates pictures = pictures_in(path);
   for (file_format format : {file_format::csv, file_format::libsvm, file_format::npz})
     if (auto found = singles_in(folder, format); !found.empty()) {
@@ -268,25 +235,22 @@ std::string told(const data_files& files) {
 
 data_files in_folder(const fs::path& folder, const file_options& options) {
   candidates found = layouts_of(folder);
+  const auto refuse = [&](std::string_view why) { throw_malformed(folder, why); };
   if (const std::string missing = found.empty() ? missing_of_idx(listing(folder)) : ""; !missing.empty())
-    throw_malformed(folder, "expected train-images-idx3-ubyte and its three companions, found no " + missing);
+    refuse("expected train-images-idx3-ubyte and its three companions, found no " + missing);
   if (found.empty())
-    throw_malformed(
-        folder, "expected a data set: train-images-idx3-ubyte and its three companions, train.bin "
-                "and test.bin, ratings.dat, x.npy and y.npy, X and X.t, X.train and X.test, X.tra and X.tes, "
-                "train.csv and "
-                "test.csv, one *.data, *.csv, *-vect, *.libsvm or *.txt, each plain or .gz, one *.npz, or a "
-                "folder of *.png or *.jpg for each class; found none of them");
+    refuse("expected a data set: train-images-idx3-ubyte and its three companions, train.bin "
+           "and test.bin, ratings.dat, x.npy and y.npy, X and X.t, X.train and X.test, X.tra and X.tes, "
+           "train.csv and test.csv, one *.data, *.csv, *-vect, *.libsvm or *.txt, each plain or .gz, one "
+           "*.npz, or a folder of *.png or *.jpg for each class; found none of them");
   if (found.size() > 1)
-    throw_malformed(folder,
-                    fmt::format("expected one data set, found {} and {}; name the file instead of the folder",
-                                told(found[0]), told(found[1])));
+    refuse(fmt::format("expected one data set, found {} and {}; name the file instead of the folder",
+                       told(found[0]), told(found[1])));
   if (options.train_fraction && !found.front().test.empty())
-    throw_malformed(folder,
-                    fmt::format("expected one file to cut, as a part for testing is asked for, found {} "
-                                "with its test file {}; name the file instead of the folder",
-                                in_quotes(found[0].train[0].filename().string()),
-                                in_quotes(found[0].test.filename().string())));
+    refuse(fmt::format("expected one file to cut, as a part for testing is asked for, found {} with its "
+                       "test file {}; name the file instead of the folder",
+                       in_quotes(found[0].train[0].filename().string()),
+                       in_quotes(found[0].test.filename().string())));
   return found.front();
 }
 
@@ -325,7 +289,7 @@ fs::path find_path(std::string_view name_or_path, const file_options& options) {
   std::string searched;
   if (path.is_relative() && !path.empty())
     for (const fs::path& folder : options.search) {
-      if (is_folder(folder / path) || is_file(folder / path)) return folder / path;
+      if (is_folder(folder / path) || fs::is_regular_file(folder / path, ignored)) return folder / path;
       searched += (searched.empty() ? "" : ", ") + folder.string();
     }
   std::string where = searched.empty() ? "" : fmt::format("; looked for that name in {}, too", searched);
@@ -334,27 +298,6 @@ fs::path find_path(std::string_view name_or_path, const file_options& options) {
       std::make_error_code(std::errc::no_such_file_or_directory),
       fmt::format("'{}': expected a data set, found no such file or folder{}", name_or_path, where));
 }
-
-} // namespace
-
-std::vector<fs::path> data_files::all() const {
-  std::vector<fs::path> files = train;
-  for (const fs::path& file : {train_labels, test, test_labels, class_names, items})
-    if (!file.empty()) files.push_back(file);
-  return files;
-}
-
-data_files find_files(std::string_view name_or_path, const file_options& options) {
-  const fs::path path = find_path(name_or_path, options);
-  data_files files = is_folder(path) ? in_folder(path, options) : of_file(path, options);
-  // A folder may be given as "mnist/" or "."
-  const fs::path absolute = fs::absolute(path).lexically_normal();
-  files.name = (absolute.has_filename() ? absolute : absolute.parent_path()).filename().string();
-  if (files.format == file_format::automatic) files.format = format_of(files.train.front());
-  return files;
-}
-
-namespace {
 
 constexpr std::size_t head_bytes = std::size_t{1} << 16;
 constexpr std::size_t head_lines = 16;
@@ -411,35 +354,39 @@ bool is_delimited_utf16(std::string_view head) {
   return false;
 }
 
-struct advice {
-  std::string_view first_bytes;
-  std::string_view words;
-};
-
 constexpr std::string_view one_picture =
     "one picture; name the folder that has a folder for each class, or predict it by --picture-files";
 
 constexpr std::string_view packed = "a file packed by bzip2 or xz; unpack it, or pack it by gzip";
+constexpr std::string_view utf16 = "a text in UTF-16 that is no CSV; write it in UTF-8";
 
-constexpr std::array known_others{
-    advice{"PAR1", "a Parquet file; write it as CSV: pandas.read_parquet(f).to_csv('f.csv', index=False)"},
-    advice{"BZh", packed},
-    advice{"\xFD"
-           "7zXZ",
-           packed},
-    advice{"PK\3\4", "a ZIP archive, or a workbook of Excel; unpack it, or save the sheet as CSV"},
-    advice{"\x89PNG", one_picture},
-    advice{"\xFF\xD8\xFF", one_picture},
-    advice{"\xFF\xFE", "a text in UTF-16 that is no CSV; write it in UTF-8"},
-    advice{"\xFE\xFF", "a text in UTF-16 that is no CSV; write it in UTF-8"}};
+/// By their first bytes.
+constexpr auto known_others = std::to_array<std::pair<std::string_view, std::string_view>>(
+    {{"PAR1", "a Parquet file; write it as CSV: pandas.read_parquet(f).to_csv('f.csv', index=False)"},
+     {"BZh", packed},
+     {"\3757zXZ", packed},
+     {"PK\3\4", "a ZIP archive, or a workbook of Excel; unpack it, or save the sheet as CSV"},
+     {"\x89PNG", one_picture},
+     {"\xFF\xD8\xFF", one_picture},
+     {"\xFF\xFE", utf16},
+     {"\xFE\xFF", utf16}});
 
 std::string_view advice_in(std::string_view head) {
-  const auto found =
-      std::ranges::find_if(known_others, [=](const advice& a) { return head.starts_with(a.first_bytes); });
-  return found == known_others.end() ? std::string_view{} : found->words;
+  const auto found = std::ranges::find_if(known_others, [=](auto& o) { return head.starts_with(o.first); });
+  return found == known_others.end() ? std::string_view{} : found->second;
 }
 
 } // namespace
+
+data_files find_files(std::string_view name_or_path, const file_options& options) {
+  const fs::path path = find_path(name_or_path, options);
+  data_files files = is_folder(path) ? in_folder(path, options) : of_file(path, options);
+  // A folder may be given as "mnist/" or "."
+  const fs::path absolute = fs::absolute(path).lexically_normal();
+  files.name = (absolute.has_filename() ? absolute : absolute.parent_path()).filename().string();
+  if (files.format == file_format::automatic) files.format = format_of(files.train.front());
+  return files;
+}
 
 std::string in_small_letters(std::string_view name) {
   std::string small(name);
@@ -452,18 +399,14 @@ file_format format_of_name(std::string_view full_name) {
   const std::string small = in_small_letters(full_name);
   std::string_view name = small;
   if (name.ends_with(".gz")) name.remove_suffix(3);
-  struct rule {
-    std::string_view suffix;
-    file_format format;
-  };
-  constexpr std::array rules{rule{".bin", file_format::cifar},  rule{".csv", file_format::csv},
-                             rule{".data", file_format::csv},   rule{".tra", file_format::csv},
-                             rule{".tes", file_format::csv},    rule{".libsvm", file_format::libsvm},
-                             rule{".svm", file_format::libsvm}, rule{"-vect", file_format::libsvm},
-                             rule{".txt", file_format::text},   rule{".npz", file_format::npz},
-                             rule{".npy", file_format::npy},    rule{"ratings.dat", file_format::ratings}};
-  const auto found = std::ranges::find_if(rules, [=](const rule& r) { return name.ends_with(r.suffix); });
-  return found == rules.end() ? file_format::automatic : found->format;
+  const auto ends_with = [name](auto... suffixes) { return (name.ends_with(suffixes) || ...); };
+  if (ends_with(".bin")) return file_format::cifar;
+  if (ends_with(".csv", ".data", ".tra", ".tes")) return file_format::csv;
+  if (ends_with(".libsvm", ".svm", "-vect")) return file_format::libsvm;
+  if (ends_with(".txt")) return file_format::text;
+  if (ends_with(".npz")) return file_format::npz;
+  if (ends_with(".npy")) return file_format::npy;
+  return ends_with("ratings.dat") ? file_format::ratings : file_format::automatic;
 }
 
 file_format format_of_content(const std::filesystem::path& file) {

@@ -34,17 +34,22 @@ struct file_options {
 /// The files of one data set.
 struct data_files {
   file_format format = file_format::automatic;
-  std::string name;
-  std::vector<std::filesystem::path> train; ///< files, or the folder of pictures
-  std::filesystem::path train_labels;       ///< IDX and npy; empty if there is none
-  std::filesystem::path test;               ///< if empty, the training file has to be cut
-  std::filesystem::path test_labels;        ///< IDX and npy; empty if there is none
-  std::filesystem::path class_names;        ///< a file with one name a line; empty if there is none
-  std::size_t label_bytes = 1;              ///< of a record of CIFAR; the last of them is its class
-  std::filesystem::path items;              ///< a file that describes what is rated; empty if there is none
+  std::string name{};
+  std::vector<std::filesystem::path> train{}; ///< files, or the folder of pictures
+  std::filesystem::path train_labels{};       ///< IDX and npy; empty if there is none
+  std::filesystem::path test{};               ///< if empty, the training file has to be cut
+  std::filesystem::path test_labels{};        ///< IDX and npy; empty if there is none
+  std::filesystem::path class_names{};        ///< a file with one name a line; empty if there is none
+  std::size_t label_bytes = 1;                ///< of a record of CIFAR; the last of them is its class
+  std::filesystem::path items{};              ///< a file that describes what is rated; empty if there is none
 
   /// Returns the paths of all files of the data set.
-  std::vector<std::filesystem::path> all() const;
+  std::vector<std::filesystem::path> all() const {
+    std::vector<std::filesystem::path> files = train;
+    for (const auto& file : {train_labels, test, test_labels, class_names, items})
+      if (!file.empty()) files.push_back(file);
+    return files;
+  }
 };
 
 /// Finds the files of a data set. A folder must hold exactly one of these, each plain or with .gz, and in
@@ -64,21 +69,18 @@ struct data_files {
 /// Errors  file_error, one line that says what was looked for.
 data_files find_files(std::string_view name_or_path, const file_options& options);
 
-/// Tells the format by the end of a file's name, in capitals or not and without .gz: .bin, .csv, .data, .tra,
-/// .tes, .libsvm, .svm,
-/// -vect, .txt, .npz, .npy, ratings.dat. Returns `automatic` for other names.
+/// Tells the format by the end of a file's name, such as .csv, in capitals or not and without .gz. Returns
+/// `automatic` for other names.
 file_format format_of_name(std::string_view name);
 
 /// A name whose letters are small, of those that have a place in ASCII. By this, names are compared.
 std::string in_small_letters(std::string_view name);
 
 /// Tells the format by a file's first lines. Returns `automatic` if they fit none.
-///
 /// Errors  file_error, as byte_source.
 file_format format_of_content(const std::filesystem::path& file);
 
 /// What a file of a format that is not read should become, by its first bytes; empty if they do not tell.
-///
 /// Errors  file_error, as byte_source.
 std::string_view advice_on(const std::filesystem::path& file);
 

@@ -1,68 +1,28 @@
-#include <mailgrad/data/open.hpp>
-
 #include <mailgrad/data/data_reading.hpp>
-#include <mailgrad/data/files.hpp>
 #include <mailgrad/data/formats/cifar.hpp>
 #include <mailgrad/data/formats/idx.hpp>
 #include <mailgrad/data/formats/text.hpp>
+#include <mailgrad/data/open.hpp>
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npz.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 #include <new>
-#include <span>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
-
-namespace {
-
-/// Opens arrays of numpy in an archive *.npz: x_train, y_train, x_test and y_test, or x and y to be cut.
-/// Samples count along the first axis. Bytes are pictures; other numbers are taken as they are. Unless the
-/// options have a task, the answers of the training part are classes if they are all whole, of whatever type.
-///
-/// Errors  file_error: arrays that are not there or do not fit together, and as npz_file.
-data_split open_npz(const data_files& files, const open_options& options);
-
-/// The same for arrays that are files of their own, *.npy: samples with their answers, and those of a test
-/// part if there is one.
-///
-/// Errors  file_error: samples without a file of answers; arrays that do not fit together, and as npy_file.
-data_split open_npy(const data_files& files, const open_options& options);
-
-} // namespace
 
 namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns how many of `count` are for training. At least one is for training and one for testing.
-std::size_t training_part(std::size_t count, const open_options& options, double usual) {
-  const double fraction = options.files.train_fraction.value_or(usual);
-  const auto part = static_cast<std::size_t>(std::llround(static_cast<double>(count) * fraction));
-  return std::clamp<std::size_t>(part, 1, count - 1);
-}
-
-/// Checks that training pictures and test pictures have the same size.
-void require_same_dims(const byte_features& train, const fs::path& train_file, const byte_features& test,
-                       const fs::path& test_file) {
-  if (test.dims == train.dims) return;
-  throw_malformed(test_file, file_offset{8},
-                  fmt::format("expected images of {}, as {} has, found {}", to_string(train.dims),
-                              train_file.filename().string(), to_string(test.dims)));
-}
-
 data_split open_idx(const data_files& files, const open_options& options) {
   byte_features train = read_idx_images(files.train.front());
   byte_features test = read_idx_images(files.test);
-  require_same_dims(train, files.train.front(), test, files.test);
+  if (test.dims != train.dims)
+    throw_malformed(files.test, file_offset{8},
+                    fmt::format("expected images of {}, as {} has, found {}", to_string(train.dims),
+                                files.train.front().filename().string(), to_string(test.dims)));
   data_split split;
   split.train =
       join_idx(std::move(train), files.train.front(), read_idx_labels(files.train_labels), options.classes);
@@ -83,8 +43,8 @@ std::vector<std::string> read_names(const fs::path& file) {
 
 /// Makes one data set of several files. Labels are checked file by file, so that a message names the right
 /// file.
-dataset join_files(const data_files& files, const open_options& options, std::size_t classes) {
-  const cifar_record record{options.record_dims, files.label_bytes};
+dataset join_files(const data_files& files, const open_options& options, const cifar_record& record,
+                   std::size_t classes) {
   cifar_records all{{record.dims, {}}, {}};
   all.labels.file = files.train.front();
   std::size_t shown = 0;
@@ -101,15 +61,12 @@ dataset join_files(const data_files& files, const open_options& options, std::si
 
 data_split open_cifar(const data_files& files, const open_options& options) {
   std::vector<std::string> names = read_names(files.class_names);
-  dataset train = join_files(files, options, options.classes > 0 ? options.classes : names.size());
-  data_split split;
-  if (files.test.empty()) {
-    split = cut(files.train.front(), std::move(train), options);
-  } else {
-    const cifar_record record{options.record_dims, files.label_bytes};
-    split.test = join_cifar(read_cifar(files.test, record, train.classes()), train.classes());
-    split.train = std::move(train);
-  }
+  const cifar_record record{options.record_dims, files.label_bytes};
+  dataset train = join_files(files, options, record, options.classes > 0 ? options.classes : names.size());
+  std::optional<dataset> test;
+  if (!files.test.empty())
+    test = join_cifar(read_cifar(files.test, record, train.classes()), train.classes());
+  data_split split = with_test(files.train.front(), std::move(train), std::move(test), options);
   split.class_names = std::move(names);
   split.divisors = {byte_features::largest};
   return split;
@@ -134,26 +91,14 @@ data_split open_libsvm(const data_files& files, const open_options& options) {
   wanted.may_be_wider = options.features == 0;
   wanted.features = train.features.width;
   dataset first{std::move(train.features), std::move(train.labels), labels.classes()};
-  data_split split;
-  if (files.test.empty()) {
-    split = cut(file, std::move(first), options);
-  } else {
+  std::optional<dataset> tested;
+  if (!files.test.empty()) {
     libsvm_rows test = read_libsvm(files.test, wanted, labels);
-    split = {std::move(first), {std::move(test.features), std::move(test.labels), labels.classes()}, {}, {}};
+    tested = {std::move(test.features), std::move(test.labels), labels.classes()};
   }
+  data_split split = with_test(files.train.front(), std::move(first), std::move(tested), options);
   split.class_names = labels.names();
   return split;
-}
-
-data_split whole_text(const fs::path& file, text_corpus corpus, std::size_t window, std::size_t stride) {
-  if (corpus.tokens.size() <= window)
-    throw_malformed(
-        file, fmt::format("expected over {} characters, the window, found {}", window, corpus.tokens.size()));
-  const std::size_t symbols = corpus.symbols.size();
-  return {{},
-          {token_windows{std::move(corpus.tokens), window, stride}, {}, symbols},
-          {},
-          std::move(corpus.symbols)};
 }
 
 data_split open_text(const data_files& files, const open_options& options) {
@@ -163,8 +108,15 @@ data_split open_text(const data_files& files, const open_options& options) {
   const std::size_t window = options.window;
   const std::size_t stride = options.stride > 0 ? options.stride : window;
   const std::size_t count = corpus.tokens.size();
-  if (options.known) return whole_text(file, std::move(corpus), window, stride);
-  const std::size_t part = count < 2 ? 0 : training_part(count, options, usual_text_fraction);
+  const std::size_t symbols = corpus.symbols.size();
+  if (options.known) {
+    if (count <= window)
+      throw_malformed(file, fmt::format("expected over {} characters, the window, found {}", window, count));
+    dataset all(token_windows{std::move(corpus.tokens), window, stride}, {}, symbols);
+    return {{}, std::move(all), {}, std::move(corpus.symbols)};
+  }
+  const double fraction = options.files.train_fraction.value_or(usual_text_fraction);
+  const std::size_t part = count < 2 ? 0 : part_of(count, fraction);
   if (part <= window || count - part <= window)
     throw_malformed(
         file,
@@ -174,7 +126,6 @@ data_split open_text(const data_files& files, const open_options& options) {
   token_windows test{{middle, corpus.tokens.end()}, window, stride};
   corpus.tokens.resize(part); // not copied, because it is most of the text
   token_windows train{std::move(corpus.tokens), window, stride};
-  const std::size_t symbols = corpus.symbols.size();
   return {{std::move(train), {}, symbols}, {std::move(test), {}, symbols}, {}, std::move(corpus.symbols)};
 }
 
@@ -185,7 +136,8 @@ data_split open_ratings(const data_files& files, const open_options& options) {
   const dataset all = read_ratings(file, files.items, ratings); // in the order in which they are cut
   if (options.known) return {{}, all, {}, {}};
   if (all.size() < 2) throw_malformed(file, "expected two rows or more to cut off a test set, found 1");
-  const std::size_t part = training_part(all.size(), options, usual_training_fraction);
+  const std::size_t part =
+      part_of(all.size(), options.files.train_fraction.value_or(usual_training_fraction));
   return {all.slice(0, part), all.slice(part, all.size() - part), {}, {}};
 }
 
@@ -205,19 +157,225 @@ data_split open_pictures(const data_files& files, const open_options& options) {
   remark_deep(files.train.front(), train, remarks);
   wanted.dims = train.images.dims;
   dataset first{std::move(train.images), std::move(train.labels), labels.classes()};
-  data_split split;
-  if (files.test.empty()) {
-    split = cut(files.train.front(), std::move(first), options);
-  } else {
+  std::optional<dataset> tested;
+  if (!files.test.empty()) {
     labelled_pictures test = read_pictures(files.test, wanted, labels);
     remark_deep(files.test, test, remarks);
-    split.test = {std::move(test.images), std::move(test.labels), labels.classes()};
-    split.train = std::move(first);
+    tested = {std::move(test.images), std::move(test.labels), labels.classes()};
   }
+  data_split split = with_test(files.train.front(), std::move(first), std::move(tested), options);
   split.class_names = labels.names();
   split.divisors = {byte_features::largest};
   split.remarks = std::move(remarks);
   return split;
+}
+
+bool is_float(npy_number n) { return n == npy_number::f64 || n == npy_number::f32 || n == npy_number::f16; }
+
+/// Whether a double spells a whole number, so that no other has the same double.
+bool is_whole(double x) {
+  constexpr double exact = 9007199254740992; // 2^53
+  return std::abs(x) < exact && x == std::floor(x);
+}
+
+[[noreturn]] void refuse_both(const npy_file& x, const npy_file& y, std::string_view what) {
+  throw_malformed(x.file(),
+                  fmt::format("arrays {} and {}: {}", in_quotes(x.name()), in_quotes(y.name()), what));
+}
+
+/// Pictures of three axes, samples, rows and columns, have one channel.
+shape sample_dims(const npy_file& x) {
+  const shape& all = x.header().dims;
+  const auto wrong = [&](std::string_view what) {
+    throw_malformed(x.file(),
+                    fmt::format("array {} of shape {} {}", in_quotes(x.name()), to_string(all), what));
+  };
+  if (all.rank() == 0) wrong("has no axis of samples");
+  if (all.rank() == 1) return {1};
+  if (all.rank() == shape::max_rank) wrong("has too many axes");
+  shape dims = all.rank() == 3 ? shape{all[1], all[2], 1} : shape(std::span(all.begin() + 1, all.end()));
+  if (std::ranges::find(dims, std::size_t{0}) != dims.end()) wrong("has samples without a number");
+  return dims;
+}
+
+/// Reads the arrays of a data set, wherever they lie, and says with the file what is wrong.
+class array_reader {
+public:
+  explicit array_reader(const open_options& options)
+      : options_(options), labels_(labels_for(options)), kind_(options.task) {}
+
+  /// The samples of two arrays. Those for training come first, as they settle the labels.
+  dataset samples(npy_file x, npy_file y) {
+    const shape& answers = y.header().dims;
+    if (answers.rank() == 0 || answers.size() != answers[0])
+      y.fail(fmt::format("expected one number a sample, found shape {}", to_string(answers)));
+    feature_store read = features(x);
+    if (x.header().dims[0] != answers[0])
+      refuse_both(x, y, fmt::format("{} samples have {} answers", x.header().dims[0], answers[0]));
+    try {
+      return with_answers(std::move(read), y);
+    } catch (const std::invalid_argument& e) { // a number that is not finite
+      refuse_both(x, y, e.what());
+    }
+  }
+  data_split split(const data_files& files, dataset first, std::optional<dataset> test) {
+    if (test && first.sample_dims() != test->sample_dims())
+      throw_malformed(files.format == file_format::npz ? files.train.front() : files.test,
+                      fmt::format("expected samples of {} in x_test, as in x_train, found {}",
+                                  to_string(first.sample_dims()), to_string(test->sample_dims())));
+    data_split both = with_test(files.train.front(), std::move(first), std::move(test), options_);
+    both.class_names = labels_.names();
+    both.divisors = divisors_;
+    both.remarks = std::move(remarks_);
+    return both;
+  }
+
+private:
+  feature_store features(npy_file& x) {
+    const shape dims = sample_dims(x);
+    const std::size_t count = x.header().dims.size();
+    const bool bytes = x.header().numbers == npy_number::u8;
+    options_.limit.require(x.file(), count * (bytes ? 1 : sizeof(float)));
+    if (options_.known) divisors_ = options_.known->divisors;
+    if (divisors_.size() > 1 && divisors_.size() != dims.size())
+      throw_malformed(x.file(),
+                      fmt::format("expected {} numbers a sample, as the model was trained on, found {}",
+                                  divisors_.size(), dims.size()));
+    if (bytes && divisors_.size() < 2) {
+      if (!options_.known && is_first_) divisors_ = {byte_features::largest};
+      is_first_ = false;
+      byte_features f{dims, std::vector<std::uint8_t>(count), divisors_.empty() ? 1 : 1 / divisors_.front()};
+      x.read(std::span(f.values));
+      return f;
+    }
+    is_first_ = false;
+    float_features f{dims, std::vector<float>(count)};
+    x.read(std::span(f.values));
+    divide(f.values, divisors_);
+    return f;
+  }
+
+  dataset with_answers(feature_store read, npy_file& y) {
+    if (!kind_ && is_float(y.header().numbers)) return with_floats(std::move(read), y);
+    if (!kind_) kind_ = label_kind::classes;
+    if (kind_ == label_kind::classes) {
+      std::vector<std::int64_t> numbers(y.left());
+      y.read(std::span(numbers));
+      return with_classes(std::move(read), y, numbers);
+    }
+    std::vector<float> targets(y.left());
+    y.read(std::span(targets));
+    return {std::move(read), std::move(targets)};
+  }
+
+  /// The first answers, of a type that fractions have: if they are all whole, they are classes.
+  dataset with_floats(feature_store read, npy_file& y) {
+    std::vector<double> numbers(y.left());
+    y.read(std::span(numbers));
+    kind_ = std::ranges::all_of(numbers, is_whole) ? label_kind::classes : label_kind::numbers;
+    if (kind_ == label_kind::numbers) {
+      const auto wide =
+          std::ranges::find_if(numbers, [](double x) { return std::isfinite(x) && !fits_float(x); });
+      if (wide != numbers.end())
+        y.fail(fmt::format("number {} is too large for float32", wide - numbers.begin()));
+      return {std::move(read), std::vector<float>(numbers.begin(), numbers.end())};
+    }
+    dataset samples =
+        with_classes(std::move(read), y, std::vector<std::int64_t>(numbers.begin(), numbers.end()));
+    remarks_.push_back(
+        fmt::format("{}: all {} numbers of array {} are whole, so they are taken for {} classes; "
+                    "--task regression (open_options::task) learns them as numbers",
+                    y.file().filename().string(), numbers.size(), in_quotes(y.name()), samples.classes()));
+    return samples;
+  }
+
+  dataset with_classes(feature_store read, const npy_file& y, std::span<const std::int64_t> numbers) {
+    std::vector<std::int32_t> classes(numbers.size());
+    const bool opens = labels_.is_open();
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const auto label = labels_.find(std::to_string(numbers[i]));
+      if (!label)
+        y.fail(fmt::format("expected {}, found {} at number {}", labels_.expected(), numbers[i], i));
+      classes[i] = *label;
+    }
+    if (opens) labels_.settle(classes);
+    return {std::move(read), std::move(classes), labels_.classes()};
+  }
+  const open_options& options_;
+  label_map labels_;
+  std::optional<label_kind> kind_; ///< what is learnt, once somebody or the first answers have said it
+  std::vector<float> divisors_;
+  std::vector<std::string> remarks_;
+  bool is_first_ = true; ///< the samples that are read decide what numbers are divided by
+};
+
+class archive_arrays {
+public:
+  explicit archive_arrays(const fs::path& file)
+      : archive_(file, {"x", "X", "y", "x_train", "X_train", "y_train", "x_test", "X_test", "y_test"}) {}
+
+  const std::vector<std::string>& passed_over() const noexcept { return archive_.passed_over(); }
+
+  const npz_array* find(const std::string& name) const {
+    const npz_array* const found = archive_.find(name);
+    std::string capital = name;
+    capital.front() = 'X'; // as many write a matrix
+    return found != nullptr || !name.starts_with('x') ? found : archive_.find(capital);
+  }
+  npy_file open(const std::string& name) const {
+    const npz_array* const found = find(name);
+    if (found == nullptr) fail(fmt::format("expected an array '{}', found none", name));
+    return archive_.open(*found);
+  }
+  [[noreturn]] void fail(std::string_view what) const { throw_malformed(archive_.file(), what); }
+
+private:
+  npz_file archive_;
+};
+
+npy_file open_answers(const fs::path& samples, const fs::path& answers) {
+  if (answers.empty())
+    throw_malformed(samples, "expected answers beside the samples, in y.npy beside x.npy, y_train.npy beside "
+                             "x_train.npy or y_test.npy beside x_test.npy, found samples alone; 'mailgrad "
+                             "predict --rows' reads those");
+  return npy_file(answers);
+}
+
+/// Opens arrays of numpy in an archive *.npz: x_train, y_train, x_test and y_test, or x and y to be cut.
+/// Samples count along the first axis. Bytes are pictures; other numbers are taken as they are. Unless the
+/// options have a task, the answers of the training part are classes if they are all whole, of whatever type.
+/// Errors  file_error: arrays that are not there or do not fit together, and as npz_file.
+data_split open_npz(const data_files& files, const open_options& options) {
+  const fs::path& file = files.train.front();
+  const archive_arrays arrays(file);
+  const bool named = arrays.find("x_train") != nullptr;
+  const bool tested = arrays.find("x_test") != nullptr;
+  if (!named && arrays.find("x") == nullptr)
+    arrays.fail("expected arrays x_train, y_train, x_test and y_test, or x and y, found neither");
+  if (tested && options.files.train_fraction)
+    arrays.fail("expected one array to cut, as a part for testing is asked for, found x_train and x_test");
+  array_reader reader(options);
+  dataset first = reader.samples(arrays.open(named ? "x_train" : "x"), arrays.open(named ? "y_train" : "y"));
+  std::optional<dataset> test;
+  if (tested) test = reader.samples(arrays.open("x_test"), arrays.open("y_test"));
+  data_split both = reader.split(files, std::move(first), std::move(test));
+  for (const std::string& name : arrays.passed_over())
+    both.remarks.push_back(fmt::format("{}: array {} holds no numbers, and is passed over",
+                                       file.filename().string(), in_quotes(name)));
+  return both;
+}
+
+/// The same for arrays that are files of their own, *.npy: samples with their answers, and those of a test
+/// part if there is one.
+/// Errors  file_error: samples without a file of answers; arrays that do not fit together, and as npy_file.
+data_split open_npy(const data_files& files, const open_options& options) {
+  const fs::path& file = files.train.front();
+  array_reader reader(options);
+  dataset first = reader.samples(npy_file(file), open_answers(file, files.train_labels));
+  std::optional<dataset> test;
+  if (!files.test.empty())
+    test = reader.samples(npy_file(files.test), open_answers(files.test, files.test_labels));
+  return reader.split(files, std::move(first), std::move(test));
 }
 
 /// The option that only files of another format have; empty: there is none.
@@ -240,49 +398,29 @@ std::string_view misplaced_option(const data_files& files, const open_options& o
 }
 
 void require_fitting_options(const data_files& files, const open_options& options) {
+  const auto refuse = [&](std::string_view why) { throw_malformed(files.train.front(), why); };
   if (const std::string_view misplaced =
           options.known ? std::string_view() : misplaced_option(files, options);
       !misplaced.empty())
-    throw_malformed(files.train.front(),
-                    fmt::format("expected data that fit the option {}, found another format", misplaced));
+    refuse(fmt::format("expected data that fit the option {}, found another format", misplaced));
   const bool ratings = files.format == file_format::ratings;
   if (options.task == label_kind::classes && ratings)
-    throw_malformed(files.train.front(), "expected classes, found ratings, which are numbers to predict");
+    refuse("expected classes, found ratings, which are numbers to predict");
   const bool either = files.format == file_format::csv || files.format == file_format::npz ||
                       files.format == file_format::npy;
   if (options.task == label_kind::numbers && !ratings && !either)
-    throw_malformed(files.train.front(),
-                    "expected numbers to predict, as a CSV file may have them, found classes");
+    refuse("expected numbers to predict, as a CSV file may have them, found classes");
   if (options.features > 0 && files.format != file_format::libsvm && !options.known)
-    throw_malformed(files.train.front(),
-                    "expected a libsvm file, as --features (open_options::features) is given, "
-                    "found another format, whose files show how wide they are");
+    refuse("expected a libsvm file, as --features (open_options::features) is given, found another format, "
+           "whose files show how wide they are");
 }
 
 data_split open_files(const data_files& files, const open_options& options) {
   require_fitting_options(files, options);
-  switch (files.format) {
-  case file_format::idx:
-    return open_idx(files, options);
-  case file_format::cifar:
-    return open_cifar(files, options);
-  case file_format::csv:
-    return open_csv(files, options);
-  case file_format::libsvm:
-    return open_libsvm(files, options);
-  case file_format::text:
-    return open_text(files, options);
-  case file_format::ratings:
-    return open_ratings(files, options);
-  case file_format::npz:
-    return open_npz(files, options);
-  case file_format::npy:
-    return open_npy(files, options);
-  case file_format::pictures:
-    return open_pictures(files, options);
-  case file_format::automatic:
-    break;
-  }
+  using opener = data_split (*)(const data_files&, const open_options&);
+  constexpr std::array<opener, 10> openers{nullptr,   open_idx,     open_cifar, open_csv, open_libsvm,
+                                           open_text, open_ratings, open_npz,   open_npy, open_pictures};
+  if (const opener found = openers[static_cast<std::size_t>(files.format)]) return found(files, options);
   if (const std::string_view advice = advice_on(files.train.front()); !advice.empty())
     throw_malformed(files.train.front(), fmt::format("expected a data set, found {}", advice));
   throw_malformed(
@@ -291,22 +429,18 @@ data_split open_files(const data_files& files, const open_options& options) {
       "packed by gzip, found none of them in its first bytes");
 }
 
-std::uint64_t bytes_on_disk(const data_files& files) {
-  std::uint64_t sum = 0;
+[[noreturn]] void throw_too_large(const data_files& files) {
+  std::uint64_t bytes = 0;
   std::error_code gone;
   for (const fs::path& file : files.all())
-    if (const std::uint64_t size = fs::file_size(file, gone); !gone) sum += size;
-  return sum;
-}
-
-[[noreturn]] void throw_too_large(const data_files& files) {
+    if (const std::uint64_t size = fs::file_size(file, gone); !gone) bytes += size;
   throw file_error(
       std::make_error_code(std::errc::not_enough_memory),
       fmt::format(
           "{}: out of memory after reading some of its {}; a character of text takes 4 bytes, an entry "
           "of libsvm 8, a number of CSV 4, and a test set that is cut off as much again; take a part "
           "of it",
-          in_quotes(files.name), byte_count(bytes_on_disk(files)).text()));
+          in_quotes(files.name), byte_count(bytes).text()));
 }
 
 void require_sensible(const open_options& options) {
@@ -316,6 +450,32 @@ void require_sensible(const open_options& options) {
   if (options.window == 0) throw std::invalid_argument("open_data: a window needs a token");
   if (!(options.validation >= 0 && options.validation < 1))
     throw std::invalid_argument("validation: the share of the training samples lies between 0 and 1");
+}
+
+void keep_csv(archive& a, csv_options& o) {
+  a.choice("label", o.label, csv_label::named);
+  a.choice("header", o.header, csv_header::absent);
+  auto delimiter = static_cast<unsigned char>(o.delimiter);
+  a.field("delimiter", delimiter);
+  o.delimiter = static_cast<char>(delimiter);
+  auto decimal = static_cast<unsigned char>(o.decimal);
+  a.field("decimal", decimal);
+  o.decimal = static_cast<char>(decimal);
+  a.field("columns", o.columns);
+  a.choice("holds", o.holds, label_kind::numbers);
+  a.field("label column", o.label_column);
+  a.choice("missing", o.missing, missing_values::mean);
+  a.field("categories", o.categories);
+  a.field("left out", o.left_out);
+}
+
+template <class E>
+void keep_optional(archive& a, std::optional<E>& x, E last) {
+  bool present = x.has_value();
+  a.field("given", present);
+  if (!present) return x.reset();
+  if (!x) x.emplace();
+  a.choice("value", *x, last);
 }
 
 } // namespace
@@ -342,272 +502,6 @@ data_split open_data(std::string_view name_or_path, const open_options& options)
   }
 }
 
-namespace fs = std::filesystem;
-
-namespace {
-
-bool is_float(npy_number n) { return n == npy_number::f64 || n == npy_number::f32 || n == npy_number::f16; }
-
-/// Whether a double spells a whole number, so that no other has the same double.
-bool is_whole(double x) {
-  constexpr double exact = 9007199254740992; // 2^53
-  return std::abs(x) < exact && x == std::floor(x);
-}
-
-[[noreturn]] void refuse_both(const npy_file& x, const npy_file& y, std::string_view what) {
-  throw_malformed(x.file(),
-                  fmt::format("arrays {} and {}: {}", in_quotes(x.name()), in_quotes(y.name()), what));
-}
-
-/// Reads the arrays of a data set, wherever they lie, and says with the file what is wrong.
-class array_reader {
-public:
-  explicit array_reader(const open_options& options)
-      : options_(options), labels_(labels_for(options)), kind_(options.task) {}
-
-  /// The samples of two arrays. Those for training come first, as they settle the labels.
-  dataset samples(npy_file x, npy_file y);
-  /// Both parts, or one part to be cut.
-  data_split split(dataset first, std::optional<dataset> test, const fs::path& file,
-                   const fs::path& test_file);
-
-private:
-  feature_store features(npy_file& x);
-  dataset with_answers(feature_store read, npy_file& y);
-  dataset with_floats(feature_store read, npy_file& y);
-  dataset with_classes(feature_store read, const npy_file& y, std::span<const std::int64_t> numbers);
-  void divide(std::vector<float>& values) const;
-
-  const open_options& options_;
-  label_map labels_;
-  std::optional<label_kind> kind_; ///< what is learnt, once somebody or the first answers have said it
-  std::vector<float> divisors_;
-  std::vector<std::string> remarks_;
-  bool is_first_ = true; ///< the samples that are read decide what numbers are divided by
-};
-
-/// Pictures of three axes, samples, rows and columns, have one channel.
-shape sample_dims(const npy_file& x) {
-  const shape& all = x.header().dims;
-  const auto wrong = [&](std::string_view what) {
-    throw_malformed(x.file(),
-                    fmt::format("array {} of shape {} {}", in_quotes(x.name()), to_string(all), what));
-  };
-  if (all.rank() == 0) wrong("has no axis of samples");
-  if (all.rank() == 1) return {1};
-  if (all.rank() == shape::max_rank) wrong("has too many axes");
-  shape dims = all.rank() == 3 ? shape{all[1], all[2], 1} : shape(std::span(all.begin() + 1, all.end()));
-  if (std::ranges::find(dims, std::size_t{0}) != dims.end()) wrong("has samples without a number");
-  return dims;
-}
-
-void array_reader::divide(std::vector<float>& values) const {
-  if (divisors_.empty()) return;
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] /= divisors_[i % divisors_.size()];
-}
-
-feature_store array_reader::features(npy_file& x) {
-  const shape dims = sample_dims(x);
-  const std::size_t count = x.header().dims.size();
-  const bool bytes = x.header().numbers == npy_number::u8;
-  options_.limit.require(x.file(), count * (bytes ? 1 : sizeof(float)));
-  if (options_.known) divisors_ = options_.known->divisors;
-  if (divisors_.size() > 1 && divisors_.size() != dims.size())
-    throw_malformed(x.file(),
-                    fmt::format("expected {} numbers a sample, as the model was trained on, found {}",
-                                divisors_.size(), dims.size()));
-  if (bytes && divisors_.size() < 2) {
-    if (!options_.known && is_first_) divisors_ = {byte_features::largest};
-    is_first_ = false;
-    byte_features f{dims, std::vector<std::uint8_t>(count), divisors_.empty() ? 1 : 1 / divisors_.front()};
-    x.read(std::span(f.values));
-    return f;
-  }
-  is_first_ = false;
-  float_features f{dims, std::vector<float>(count)};
-  x.read(std::span(f.values));
-  divide(f.values);
-  return f;
-}
-
-dataset array_reader::with_classes(feature_store read, const npy_file& y,
-                                   std::span<const std::int64_t> numbers) {
-  std::vector<std::int32_t> classes(numbers.size());
-  const bool opens = labels_.is_open();
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const auto label = labels_.find(std::to_string(numbers[i]));
-    if (!label) y.fail(fmt::format("expected {}, found {} at number {}", labels_.expected(), numbers[i], i));
-    classes[i] = *label;
-  }
-  if (opens) labels_.settle(classes);
-  return {std::move(read), std::move(classes), labels_.classes()};
-}
-
-/// The first answers, of a type that fractions have: if they are all whole, they are classes.
-dataset array_reader::with_floats(feature_store read, npy_file& y) {
-  std::vector<double> numbers(y.left());
-  y.read(std::span(numbers));
-  kind_ = std::ranges::all_of(numbers, is_whole) ? label_kind::classes : label_kind::numbers;
-  if (kind_ == label_kind::numbers) {
-    const auto wide =
-        std::ranges::find_if(numbers, [](double x) { return std::isfinite(x) && !fits_float(x); });
-    if (wide != numbers.end())
-      y.fail(fmt::format("number {} is too large for float32", wide - numbers.begin()));
-    return {std::move(read), std::vector<float>(numbers.begin(), numbers.end())};
-  }
-  dataset samples =
-      with_classes(std::move(read), y, std::vector<std::int64_t>(numbers.begin(), numbers.end()));
-  remarks_.push_back(
-      fmt::format("{}: all {} numbers of array {} are whole, so they are taken for {} classes; "
-                  "--task regression (open_options::task) learns them as numbers",
-                  y.file().filename().string(), numbers.size(), in_quotes(y.name()), samples.classes()));
-  return samples;
-}
-
-dataset array_reader::with_answers(feature_store read, npy_file& y) {
-  if (!kind_ && is_float(y.header().numbers)) return with_floats(std::move(read), y);
-  if (!kind_) kind_ = label_kind::classes;
-  if (kind_ == label_kind::classes) {
-    std::vector<std::int64_t> numbers(y.left());
-    y.read(std::span(numbers));
-    return with_classes(std::move(read), y, numbers);
-  }
-  std::vector<float> targets(y.left());
-  y.read(std::span(targets));
-  return {std::move(read), std::move(targets)};
-}
-
-dataset array_reader::samples(npy_file x, npy_file y) {
-  const shape& answers = y.header().dims;
-  if (answers.rank() == 0 || answers.size() != answers[0])
-    y.fail(fmt::format("expected one number a sample, found shape {}", to_string(answers)));
-  feature_store read = features(x);
-  if (x.header().dims[0] != answers[0])
-    refuse_both(x, y, fmt::format("{} samples have {} answers", x.header().dims[0], answers[0]));
-  try {
-    return with_answers(std::move(read), y);
-  } catch (const std::invalid_argument& e) { // a number that is not finite
-    refuse_both(x, y, e.what());
-  }
-}
-
-data_split array_reader::split(dataset first, std::optional<dataset> test, const fs::path& file,
-                               const fs::path& test_file) {
-  data_split both;
-  if (test) {
-    if (first.sample_dims() != test->sample_dims())
-      throw_malformed(test_file, fmt::format("expected samples of {} in x_test, as in x_train, found {}",
-                                             to_string(first.sample_dims()), to_string(test->sample_dims())));
-    both.train = std::move(first);
-    both.test = std::move(*test);
-  } else {
-    both = cut(file, std::move(first), options_);
-  }
-  both.class_names = labels_.names();
-  both.divisors = divisors_;
-  both.remarks = std::move(remarks_);
-  return both;
-}
-
-/// The arrays of an archive by name.
-class archive_arrays {
-public:
-  explicit archive_arrays(const fs::path& file)
-      : archive_(file, {"x", "X", "y", "x_train", "X_train", "y_train", "x_test", "X_test", "y_test"}) {}
-
-  const std::vector<std::string>& passed_over() const noexcept { return archive_.passed_over(); }
-
-  const npz_array* find(const std::string& name) const {
-    const npz_array* const found = archive_.find(name);
-    std::string capital = name;
-    capital.front() = 'X'; // as many write a matrix
-    return found != nullptr || !name.starts_with('x') ? found : archive_.find(capital);
-  }
-  npy_file open(const std::string& name) const {
-    const npz_array* const found = find(name);
-    if (found == nullptr) fail(fmt::format("expected an array '{}', found none", name));
-    return archive_.open(*found);
-  }
-  [[noreturn]] void fail(std::string_view what) const { throw_malformed(archive_.file(), what); }
-
-private:
-  npz_file archive_;
-};
-
-/// A file of answers beside one of samples.
-npy_file open_answers(const fs::path& samples, const fs::path& answers) {
-  if (answers.empty())
-    throw_malformed(samples, "expected answers beside the samples, in y.npy beside x.npy, y_train.npy beside "
-                             "x_train.npy or y_test.npy beside x_test.npy, found samples alone; 'mailgrad "
-                             "predict --rows' reads those");
-  return npy_file(answers);
-}
-
-data_split open_npz(const data_files& files, const open_options& options) {
-  const fs::path& file = files.train.front();
-  const archive_arrays arrays(file);
-  const bool named = arrays.find("x_train") != nullptr;
-  const bool tested = arrays.find("x_test") != nullptr;
-  if (!named && arrays.find("x") == nullptr)
-    arrays.fail("expected arrays x_train, y_train, x_test and y_test, or x and y, found neither");
-  if (tested && options.files.train_fraction)
-    arrays.fail("expected one array to cut, as a part for testing is asked for, found x_train and x_test");
-  array_reader reader(options);
-  dataset first = reader.samples(arrays.open(named ? "x_train" : "x"), arrays.open(named ? "y_train" : "y"));
-  std::optional<dataset> test;
-  if (tested) test = reader.samples(arrays.open("x_test"), arrays.open("y_test"));
-  data_split both = reader.split(std::move(first), std::move(test), file, file);
-  for (const std::string& name : arrays.passed_over())
-    both.remarks.push_back(fmt::format("{}: array {} holds no numbers, and is passed over",
-                                       file.filename().string(), in_quotes(name)));
-  return both;
-}
-
-data_split open_npy(const data_files& files, const open_options& options) {
-  const fs::path& file = files.train.front();
-  array_reader reader(options);
-  dataset first = reader.samples(npy_file(file), open_answers(file, files.train_labels));
-  std::optional<dataset> test;
-  if (!files.test.empty())
-    test = reader.samples(npy_file(files.test), open_answers(files.test, files.test_labels));
-  return reader.split(std::move(first), std::move(test), file, files.test);
-}
-
-void keep_extents(archive& a, shape& dims) {
-  std::vector<std::size_t> extents(dims.begin(), dims.end());
-  a.field("record dims", extents);
-  if (a.reads()) dims = shape(std::span<const std::size_t>(extents));
-}
-
-void keep_csv(archive& a, csv_options& o) {
-  a.choice("label", o.label, csv_label::named);
-  a.choice("header", o.header, csv_header::absent);
-  auto delimiter = static_cast<unsigned char>(o.delimiter);
-  a.field("delimiter", delimiter);
-  o.delimiter = static_cast<char>(delimiter);
-  auto decimal = static_cast<unsigned char>(o.decimal);
-  a.field("decimal", decimal);
-  o.decimal = static_cast<char>(decimal);
-  a.field("columns", o.columns);
-  a.choice("holds", o.holds, label_kind::numbers);
-  a.field("label column", o.label_column);
-  a.choice("missing", o.missing, missing_values::mean);
-  a.field("categories", o.categories);
-  a.field("left out", o.left_out);
-}
-
-/// A choice that may be left open.
-template <class E>
-void keep_optional(archive& a, std::optional<E>& x, E last) {
-  bool present = x.has_value();
-  a.field("given", present);
-  if (!present) return x.reset();
-  if (!x) x.emplace();
-  a.choice("value", *x, last);
-}
-
-} // namespace
-
 void data_source::keep(archive& a) {
   open_options& o = options;
   a.version(2);
@@ -617,7 +511,9 @@ void data_source::keep(archive& a) {
   a.field("classes", o.classes);
   a.field("features", o.features);
   a.choice("first column", o.numbering, column_numbering::from_zero);
-  keep_extents(a, o.record_dims);
+  std::vector<std::size_t> extents(o.record_dims.begin(), o.record_dims.end());
+  a.field("record dims", extents);
+  if (a.reads()) o.record_dims = shape(std::span<const std::size_t>(extents));
   a.choice("channels", o.channels, picture_channels::rgb);
   a.group("csv", [&] { keep_csv(a, o.csv); });
   a.group("task", [&] { keep_optional(a, o.task, label_kind::numbers); });

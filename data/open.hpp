@@ -1,21 +1,11 @@
 #pragma once
 
-#include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/files.hpp>
 #include <mailgrad/data/formats/csv.hpp>
 #include <mailgrad/data/formats/libsvm.hpp>
 #include <mailgrad/data/formats/picture_folder.hpp>
 #include <mailgrad/data/formats/ratings.hpp>
-#include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/files/archive.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
@@ -74,7 +64,6 @@ data_split open_data(std::string_view name_or_path, const open_options& options 
 
 /// 60,000 pictures of clothes of 28 x 28 greys and 10,000 to test with, in 10 classes (Debian:
 /// dataset-fashion-mnist).
-///
 /// Source  Xiao, Rasul & Vollgraf, arXiv:1708.07747.
 /// Errors  file_error if it is not installed.
 inline data_split fashion_mnist() { return open_data("fashion-mnist"); }
@@ -87,7 +76,6 @@ struct data_source {
 
   /// Writes or reads all that shapes the samples. The folders in which names are looked up and the limits of
   /// memory are those of the machine that reads.
-  ///
   /// Errors  archive_error for what is read and makes no sense.
   void keep(archive& a);
 };

@@ -1,5 +1,4 @@
 #include <mailgrad/data/sample_array.hpp>
-
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/tensor/error.hpp>
 
@@ -37,11 +36,6 @@ std::vector<T> copy_of(const shape& dims, std::span<const T> values) {
   return {values.begin(), values.end()};
 }
 
-template <class T>
-std::shared_ptr<const std::vector<T>> owned(std::vector<T>&& values) {
-  return std::make_shared<const std::vector<T>>(std::move(values));
-}
-
 } // namespace
 
 sample_array::sample_array(const shape& dims, dtype type, const void* first, std::size_t count,
@@ -53,12 +47,12 @@ sample_array::sample_array(const shape& dims, dtype type, const void* first, std
 // Moving a vector does not move its elements, so the address taken before the move stays valid.
 sample_array::sample_array(const shape& dims, std::vector<float> values)
     : sample_array(dims, dtype::float32, values.data(), values.size(), nullptr) {
-  owner_ = owned(std::move(values));
+  owner_ = std::make_shared<const std::vector<float>>(std::move(values));
 }
 
 sample_array::sample_array(const shape& dims, std::vector<std::int32_t> values)
     : sample_array(dims, dtype::int32, values.data(), values.size(), nullptr) {
-  owner_ = owned(std::move(values));
+  owner_ = std::make_shared<const std::vector<std::int32_t>>(std::move(values));
 }
 
 sample_array::sample_array(const shape& dims, std::span<const float> values)
@@ -76,7 +70,6 @@ sample_array sample_array::borrow(const shape& dims, std::span<const std::int32_
                                   std::shared_ptr<const void> owner) {
   return {dims, dtype::int32, values.data(), values.size(), std::move(owner)};
 }
-
 shape sample_array::sample_dims() const { return shape(std::span(dims_.begin() + 1, dims_.end())); }
 
 sample_array sample_array::slice(std::size_t first, std::size_t count) const {

@@ -4,15 +4,10 @@
 
 #include <fmt/format.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace mailgrad {
@@ -105,7 +100,6 @@ std::optional<std::size_t> first_not_finite(std::span<const float> values) noexc
 
 /// Checks that all values are finite. `what` is the word for a value, such as "number". Each sample has
 /// `width` values; with 0, the message names no sample.
-///
 /// Errors  std::invalid_argument that names the first value which is infinite or NaN: "dataset: number 2 of
 ///         sample 7 is nan; numbers must be finite".
 void require_finite(std::span<const float> values, std::size_t width, const std::string& what);

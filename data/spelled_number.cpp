@@ -1,5 +1,4 @@
 #include <mailgrad/data/spelled_number.hpp>
-
 #include <mailgrad/options/number.hpp>
 
 #include <algorithm>
@@ -44,6 +43,15 @@ bool append_digits(std::string_view whole, number_signs signs, std::string& to) 
   return between.empty() || in_group == 3;
 }
 
+/// Whether a point may stand between thousands: three digits are behind the last one.
+bool may_be_grouped_by_points(std::string_view field) {
+  const std::size_t point = field.rfind('.');
+  if (point == std::string_view::npos) return true;
+  const std::string_view digits = field.substr(point + 1, 4);
+  return digits.size() >= 3 && std::ranges::all_of(digits.substr(0, 3), is_digit) &&
+         (digits.size() == 3 || !is_digit(digits[3]));
+}
+
 } // namespace
 
 std::string plain_form(std::string_view field, number_signs signs) {
@@ -66,19 +74,6 @@ std::string plain_form(std::string_view field, number_signs signs) {
   }
   return plain.append(rest);
 }
-
-namespace {
-
-/// Whether a point may stand between thousands: three digits are behind the last one.
-bool may_be_grouped_by_points(std::string_view field) {
-  const std::size_t point = field.rfind('.');
-  if (point == std::string_view::npos) return true;
-  const std::string_view digits = field.substr(point + 1, 4);
-  return digits.size() >= 3 && std::ranges::all_of(digits.substr(0, 3), is_digit) &&
-         (digits.size() == 3 || !is_digit(digits[3]));
-}
-
-} // namespace
 
 std::optional<double> spelled_number(std::string_view field, number_signs signs) {
   if (signs.decimal == '.' || field.find_first_of(".,") == std::string_view::npos)

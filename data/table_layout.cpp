@@ -1,5 +1,5 @@
+#include <mailgrad/data/files.hpp>
 #include <mailgrad/data/table_layout.hpp>
-
 #include <mailgrad/options/number.hpp>
 
 #include <fmt/format.h>
@@ -13,12 +13,6 @@
 namespace mailgrad {
 
 namespace {
-
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
-
-bool same_but_for_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
 
 /// The columns of which a row of numbers has one each.
 std::vector<const table_column*> used(const table_layout& layout) {
@@ -34,7 +28,6 @@ std::size_t table_column::width() const noexcept {
   if (kind == column_kind::left_out) return 0;
   return kind == column_kind::category ? categories.size() : 1;
 }
-
 std::size_t table_layout::width() const noexcept {
   return std::transform_reduce(columns.begin(), columns.end(), std::size_t{0}, std::plus<>{},
                                [](const table_column& c) { return c.width(); });
@@ -49,7 +42,6 @@ bool table_layout::is_plain() const noexcept {
 bool begins_with_hashes(const table_column& column) {
   return std::ranges::any_of(column.categories, [](std::string_view c) { return c.starts_with('#'); });
 }
-
 bool is_no_name(std::string_view field) noexcept {
   return readings_of(field).any() || (!field.empty() && is_missing(field));
 }
@@ -70,7 +62,6 @@ std::string wrong_name(const table_layout& layout, std::span<const std::string_v
     if (std::string why = wrong_name(layout.columns[i].name, names[i]); !why.empty()) return why;
   return {};
 }
-
 std::string wrong_name(std::string_view known, std::string_view found) {
   if (known.empty() || known == found) return {};
   return fmt::format("expected a column called '{}', as in training, found '{}'", known, found);
@@ -78,8 +69,8 @@ std::string wrong_name(std::string_view known, std::string_view found) {
 
 bool is_missing(std::string_view field) noexcept {
   constexpr std::array<std::string_view, 7> words{"?", "na", "n/a", "#n/a", "<na>", "nan", "null"};
-  if (field.empty()) return true;
-  return std::ranges::any_of(words, [=](std::string_view w) { return same_but_for_case(field, w); });
+  if (field.size() > words[3].size()) return false; // without a copy, and so without memory for one
+  return field.empty() || std::ranges::find(words, in_small_letters(field)) != words.end();
 }
 
 field_numbers::field_numbers(table_layout& layout) : layout_(layout) {

@@ -1,15 +1,8 @@
 #pragma once
 
 #include <mailgrad/data/formats/label_map.hpp>
-#include <mailgrad/data/spelled_number.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
@@ -86,13 +79,11 @@ public:
 
   /// `layout` must outlive this. Its columns without categories are open.
   explicit field_numbers(table_layout& layout);
-
   /// The number of a field of column `column`. Nothing if the field is not what the column holds, as
   /// expected() says. The first value of a column of unknown kind says which kind it is.
   std::optional<float> read(std::size_t column, std::string_view field);
   /// What read() takes: "a finite number", "one of the 3 words 'a', 'b', 'c'".
   std::string expected(std::size_t column) const;
-
   /// Gives categories their final numbers, in `rows` and in the layout.
   /// Shapes  rows: float32[n, columns that are not left out].
   void settle(std::vector<float>& rows);
@@ -105,7 +96,6 @@ private:
 
 /// Turns rows of one number a column into samples. A missing value becomes its means, or NaN if there are
 /// none.
-///
 /// Shapes  rows: float32[n, columns that are not left out]; result: float32[n, layout.width()].
 std::vector<float> expand(const table_layout& layout, std::vector<float> rows);
 

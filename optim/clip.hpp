@@ -1,9 +1,6 @@
 #pragma once
 
 #include <mailgrad/kernels/vectors.hpp>
-#include <mailgrad/tensor/stream.hpp>
-
-#include <span>
 
 namespace mailgrad {
 

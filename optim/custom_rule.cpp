@@ -2,70 +2,21 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <deque>
 #include <exception>
-#include <mutex>
-#include <span>
-#include <stdexcept>
 
 namespace mailgrad {
 
 namespace {
 
-/// The bytes of a table of this version; 0 if it has all that this one has, or nobody knows.
-std::size_t bytes_of_version(std::uint32_t version) {
-  if (version == 1) return offsetof(mailgrad_rule, prepares);
-  if (version == 2) return offsetof(mailgrad_rule, whole_variables);
-  return 0;
-}
-
-struct copied_tables {
-  std::mutex mutex;
-  std::deque<mailgrad_rule> all;
-};
-
-copied_tables& copies() {
-  static copied_tables made;
-  return made;
-}
-
-} // namespace
-
-/// A step has grown at its end alone, so a rule of an older version finds in it what it knows. Copies are
-/// told apart by what they hold: a library that was refused is unloaded, and another may come to lie in its
-/// place.
-const mailgrad_rule& as_of_today(const mailgrad_rule& table) {
-  const std::size_t bytes = bytes_of_version(table.interface_version);
-  if (bytes == 0) return table;
-  mailgrad_rule copy{};
-  std::memcpy(&copy, &table, bytes);
-  copy.interface_version = MAILGRAD_PLUGIN_VERSION;
-  const std::lock_guard guard(copies().mutex);
-  const auto known = std::ranges::find_if(
-      copies().all, [&](const mailgrad_rule& c) { return std::memcmp(&c, &copy, sizeof(copy)) == 0; });
-  return known == copies().all.end() ? copies().all.emplace_back(copy) : *known;
-}
-
-namespace {
-
-/// Whether a user can write this name on the command line, in a list such as NAME=VALUE,NAME=VALUE.
-bool can_be_written(std::string_view name) {
-  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-  return name.find_first_not_of(letters) == std::string_view::npos;
-}
-
 void require_settings(std::span<const mailgrad_rule_setting> settings, std::string_view who) {
   for (std::size_t i = 0; i < settings.size(); ++i) {
     const mailgrad_rule_setting& s = settings[i];
     if (!s.name || !*s.name) refuse_rule(who, "has a setting without a name");
-    if (!can_be_written(s.name))
+    if (!is_custom_name(s.name))
       refuse_rule(
           who, fmt::format("has a name for setting {} that is not of letters, digits, '_' and '-'", i + 1));
     const auto same = [&](const mailgrad_rule_setting& other) {
@@ -161,45 +112,31 @@ bool same(float a, float b) {
          (std::isnan(a) && std::isnan(b));
 }
 
-/// What is wrong with the rule; null if nothing is.
+/// What is wrong with the rule; empty if nothing is.
 const char* fault_of(const mailgrad_rule& table, std::span<const double> settings) {
   constexpr trial::form forms[] = {
       {trial_weights, true, false,
        "makes other weights when it begins anew: it must not keep anything between calls but its states, nor "
-       "ask a "
-       "clock or a random source"},
+       "ask a clock or a random source"},
       {23, true, false,
        "makes other weights of 64 in one range than in two, of 23 and 41: each weight must follow from its "
-       "own "
-       "gradient and states, not from a neighbour or the count"},
+       "own gradient and states, not from a neighbour or the count"},
       {trial_weights, false, false,
        "makes other weights in place than in memory apart: it must not read a weight after it has written "
        "it"},
       {trial_weights, true, true,
        "says that it prepares its gradients, and makes other weights than with prepared ones: it must do "
-       "what "
-       "'preparation' asks for, or leave 'prepares' at 0"},
+       "what 'preparation' asks for, or leave 'prepares' at 0"},
   };
   trial t(table, settings);
   const std::vector<float> expected = t.run(forms[0]);
   const bool whole = table.whole_variables != 0; // such a variable is never cut, and updated in place
   for (const trial::form& f : std::span(forms).first(whole ? 1 : std::size(forms)))
     if ((table.prepares != 0 || !f.prepares) && !std::ranges::equal(t.run(f), expected, same)) return f.fault;
-  return nullptr;
+  return "";
 }
-
-} // namespace
-
-void refuse_rule(std::string_view who, const std::string& why) {
-  throw std::invalid_argument(fmt::format("optimizer '{}' {}", who, why));
-}
-
-bool in_range(const mailgrad_rule_setting& s, double value) { return value >= s.least && value < s.below; }
-
-namespace {
 
 /// The table is one of as_of_today() (above).
-///
 /// Errors  std::invalid_argument in one line: a version of the interface to come, a name or a function that
 ///         is missing, two settings of one name, too many states or settings, a default out of its range.
 void require_complete(const mailgrad_rule& table, std::string_view who) {
@@ -229,23 +166,18 @@ void require_complete(const mailgrad_rule& table, std::string_view who) {
 /// Updates 64 weights three times, in one range and in two, in place and into other memory, and compares the
 /// bits. This finds rules that would make training depend on how a shard is cut. A rule of whole variables is
 /// only asked to make the same bits again.
-///
 /// Errors  std::invalid_argument in one line, for a rule that looks at a neighbour, keeps something between
 ///         calls, reads a weight after writing it, or throws.
 void require_element_by_element(const mailgrad_rule& table, std::span<const double> settings,
                                 std::string_view who) {
   std::string fault;
   try {
-    const char* const found = fault_of(table, settings);
-    if (!found) return;
-    fault = found;
+    fault = fault_of(table, settings);
   } catch (const std::exception& e) {
     fault = std::string("throws in an update: ") + e.what();
   }
-  refuse_rule(who, fault);
+  if (!fault.empty()) refuse_rule(who, fault);
 }
-
-constexpr const char* entry = "mailgrad_plugin_rule";
 
 /// `who` is the name of the rule in an error.
 custom_rule checked_rule(const mailgrad_rule& told, std::string_view who) {
@@ -259,11 +191,36 @@ custom_rule checked_rule(const mailgrad_rule& told, std::string_view who) {
 
 } // namespace
 
+/// A step has grown at its end alone, so a rule of an older version finds in it what it knows. Copies are
+/// told apart by what they hold: a library that was refused is unloaded, and another may come to lie in its
+/// place.
+const mailgrad_rule& as_of_today(const mailgrad_rule& table) {
+  const std::uint32_t version = table.interface_version;
+  const std::size_t bytes = version == 1   ? offsetof(mailgrad_rule, prepares)
+                            : version == 2 ? offsetof(mailgrad_rule, whole_variables)
+                                           : 0;
+  if (bytes == 0) return table; // it has all that one of this version has, or nobody knows
+  mailgrad_rule copy{};
+  std::memcpy(&copy, &table, bytes);
+  copy.interface_version = MAILGRAD_PLUGIN_VERSION;
+  static std::mutex mutex;
+  static std::deque<mailgrad_rule> copies;
+  const std::lock_guard guard(mutex);
+  const auto known = std::ranges::find_if(
+      copies, [&](const mailgrad_rule& c) { return std::memcmp(&c, &copy, sizeof(copy)) == 0; });
+  return known == copies.end() ? copies.emplace_back(copy) : *known;
+}
+
+void refuse_rule(std::string_view who, const std::string& why) {
+  throw std::invalid_argument(fmt::format("optimizer '{}' {}", who, why));
+}
+bool in_range(const mailgrad_rule_setting& s, double value) { return value >= s.least && value < s.below; }
 custom_rule make_custom_rule(const mailgrad_rule& table) { return checked_rule(table, "your own rule"); }
 
 custom_rule load_plugin(std::string_view path) {
   plugin_library library(path, [path](const std::string& why) { refuse_rule(path, why); });
-  custom_rule rule = checked_rule(*static_cast<const mailgrad_rule*>(library.table_from(entry)), path);
+  custom_rule rule =
+      checked_rule(*static_cast<const mailgrad_rule*>(library.table_from("mailgrad_plugin_rule")), path);
   rule.label += fmt::format(" ({})", path);
   rule.file = path;
   library.keep();

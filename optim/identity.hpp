@@ -11,7 +11,6 @@ namespace mailgrad {
 /// Number of a worker among the workers of a run, from 0.
 struct rank {
   std::uint32_t value = 0;
-
   friend auto operator<=>(const rank&, const rank&) = default;
 };
 
@@ -23,14 +22,12 @@ struct world_size {
 /// Number of a shard among the shards of a run, from 0.
 struct shard_index {
   std::uint32_t value = 0;
-
   friend auto operator<=>(const shard_index&, const shard_index&) = default;
 };
 
 /// A worker's own count of its gradients, from 1; 0: it has made none.
 struct step_number {
   std::uint64_t value = 0;
-
   step_number& operator++() noexcept { return ++value, *this; }
   friend auto operator<=>(const step_number&, const step_number&) = default;
 };
@@ -38,7 +35,6 @@ struct step_number {
 /// How many updates the weights of a shard have seen.
 struct version_number {
   std::uint64_t value = 0;
-
   version_number& operator++() noexcept { return ++value, *this; }
   /// The updates between two versions: the gap of a gradient that was computed from `read`.
   friend std::uint64_t operator-(version_number now, version_number read) noexcept {
@@ -50,14 +46,12 @@ struct version_number {
 /// How often a run has changed its policy.
 struct policy_epoch {
   std::uint64_t value = 0;
-
   friend auto operator<=>(const policy_epoch&, const policy_epoch&) = default;
 };
 
 /// A run among all runs: drawn at random when it begins.
 struct run_id {
   std::uint64_t value = 0;
-
   friend auto operator<=>(const run_id&, const run_id&) = default;
 };
 
@@ -65,7 +59,6 @@ struct run_id {
 /// number, and what it sent under the old one counts no more.
 struct incarnation_number {
   std::uint32_t value = 0;
-
   friend auto operator<=>(const incarnation_number&, const incarnation_number&) = default;
 };
 
@@ -75,7 +68,6 @@ struct gradient_id {
   rank worker;
   incarnation_number incarnation;
   step_number step;
-
   friend auto operator<=>(const gradient_id&, const gradient_id&) = default;
 };
 

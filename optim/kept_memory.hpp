@@ -3,17 +3,11 @@
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
-#include <cstddef>
-#include <memory>
-#include <string>
-#include <string_view>
-
 namespace mailgrad {
 
 /// Writes `count` floats of `values`, from float `first` on. What lies on a GPU is copied to the host first:
 /// the field is whole, and `values` may change, when an event has passed that the device queue `at` recorded
 /// after this call. What lies on the host is not copied, and stays as it is until the field is in a file.
-///
 /// Errors  shape_error; device_error.
 inline void hold_floats(archive& a, std::string_view name, const std::shared_ptr<const memory>& values,
                         std::size_t first, std::size_t count, device_queue& at) {
@@ -27,7 +21,6 @@ inline void hold_floats(archive& a, std::string_view name, const std::shared_ptr
 
 /// Writes or reads the floats of `values`, which lie where `at` allocates. They are copied; those on a GPU
 /// as hold_floats() does.
-///
 /// Errors  archive_error: the field has another number of floats; device_error.
 inline void keep_floats(archive& a, std::string_view name, memory& values, device_queue& at) {
   if (!is_on_gpu(at)) return a.floats(name, values.on_host<float>());

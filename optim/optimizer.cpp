@@ -1,18 +1,13 @@
-#include <mailgrad/optim/optimizer.hpp>
-
 #include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/kept_memory.hpp>
+#include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/optim/rules/variable_rule.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cstring>
-#include <stdexcept>
-#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -24,7 +19,6 @@ namespace {
 /// the next one, a large one spreads the cost of the call. With 1024, blocks beyond the caches take half as
 /// long again.
 constexpr std::size_t tile = 256;
-
 using state_list = std::array<float*, MAILGRAD_PLUGIN_MOST_STATES>;
 
 void require_states(const custom_update& rule, std::span<float* const> state) {
@@ -33,7 +27,6 @@ void require_states(const custom_update& rule, std::span<float* const> state) {
     throw shape_error(fmt::format("update: {} states for a rule of {}", state.size(), rule.table->states));
 }
 
-/// Calls the user's function for weights and states from `first` on.
 void call(const custom_update& rule, const float* weights, float* updated, const float* gradient,
           std::span<float* const> state, std::size_t first, std::size_t count,
           const mailgrad_preparation* preparation = nullptr) {
@@ -109,7 +102,6 @@ public:
     for (std::size_t i = 0; i < state.size(); ++i) pointers_[i] = states_[i].data();
   }
 
-  /// Updates `n` rows from the `begin`th on.
   void update(const custom_update& rule, const weight_penalty& penalty, std::size_t begin, std::size_t n) {
     ask_for(begin + n, std::min(n, work_.rows.size() - begin - n));
     fetch(begin, n, work_.weights.data(), weights_);
@@ -155,6 +147,164 @@ private:
   std::array<tile_values, MAILGRAD_PLUGIN_MOST_STATES> states_;
 };
 
+/// Names of a rule's states, in the order its functor takes them.
+std::vector<std::string_view> state_names(const sgd_options&) { return {}; }
+std::vector<std::string_view> state_names(const momentum_options&) { return {"velocity"}; }
+std::vector<std::string_view> state_names(const nesterov_options&) { return {"velocity"}; }
+std::vector<std::string_view> state_names(const adagrad_options&) { return {"sum_of_squares"}; }
+std::vector<std::string_view> state_names(const rmsprop_options&) { return {"mean_square"}; }
+std::vector<std::string_view> state_names(const adam_options&) { return {"mean", "mean_square"}; }
+std::vector<std::string_view> state_names(const custom_rule& o) {
+  return {custom_state_names.begin(), custom_state_names.begin() + o.table->states};
+}
+std::vector<std::string_view> state_names(const delayed_nesterov_options&) { return {"momentum", "sum"}; }
+
+template <class Update>
+Update from_doubles(auto... numbers) {
+  return {static_cast<float>(numbers)...};
+}
+
+// The functor of one step, from the options of a rule.
+
+update_rule rule_of(const sgd_options&, double rate, std::uint64_t) { return from_doubles<sgd_update>(rate); }
+update_rule rule_of(const momentum_options& o, double rate, std::uint64_t) {
+  return from_doubles<momentum_update>(rate, o.momentum);
+}
+update_rule rule_of(const nesterov_options& o, double rate, std::uint64_t) {
+  return from_doubles<nesterov_update>(rate, o.momentum);
+}
+update_rule rule_of(const adagrad_options& o, double rate, std::uint64_t) {
+  return from_doubles<adagrad_update>(rate, o.epsilon);
+}
+update_rule rule_of(const rmsprop_options& o, double rate, std::uint64_t) {
+  return from_doubles<rmsprop_update>(rate, o.alpha, 1 - o.alpha, o.epsilon);
+}
+update_rule rule_of(const adam_options& o, double rate, std::uint64_t step) {
+  return adam_step(o, rate, step);
+}
+
+update_rule rule_of(const delayed_nesterov_options& o, double rate, std::uint64_t step) {
+  const auto period = static_cast<double>(o.period);
+  const bool last = step % o.period == 0;
+  return from_doubles<delayed_nesterov_update>(rate, last ? o.momentum : 1, last ? 1 / period : 0,
+                                               (last ? 1 - o.early * period + o.early : o.early) * o.momentum,
+                                               1 / period, last ? 0 : 1);
+}
+
+custom_update rule_of(const custom_rule& o, double rate, std::uint64_t step) {
+  return {o.table, o.settings, rate, step};
+}
+/// One class serves every rule: its options choose the functor of a step and the number of blocks of state.
+template <class Options>
+class rule_optimizer final : public optimizer {
+public:
+  rule_optimizer(const optimizer_options& options, std::size_t size, device_queue& at)
+      : optimizer(options, size), where_(at.where()), names_(state_names(std::get<Options>(options_.rule))) {
+    if (on_gpu() && is_custom)
+      throw device_error(world_errc::wrong_place,
+                         fmt::format("rule '{}' is a user's, which runs on the host", name()));
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      states_[i] = naming_memory([&] { return fmt::format("the state of rule '{}'", name()); },
+                                 [&] { return at.allocate(size * sizeof(float)); });
+      if (const auto* adagrad = std::get_if<adagrad_options>(&options.rule);
+          adagrad && adagrad->initial_sum > 0)
+        fill(where_, static_cast<float>(adagrad->initial_sum), state_of(i));
+    }
+  }
+
+  std::vector<optimizer_state> state() override {
+    std::vector<optimizer_state> all;
+    for (std::size_t i = 0; i < names_.size(); ++i) all.push_back({names_[i], state_of(i)});
+    return all;
+  }
+
+  void keep(archive& a, device_queue& at) override {
+    for (std::size_t i = 0; i < names_.size(); ++i)
+      keep_floats(a, "state " + std::string(names_[i]), states_[i], at);
+  }
+
+  void update(const stream& s, const dense_update& work) override {
+    require_place(s);
+    require_range(work.first, work.weights.size(), work.step);
+    prepare(work.step, work.rate);
+    const state_list pointers = states_from(work.first);
+    mailgrad::update(s, rule_, penalty_, {work.weights, work.updated, work.gradients, work.share},
+                     std::span(pointers).first(names_.size()));
+  }
+
+  bool divides() const noexcept override { return !is_custom; }
+
+  /// The powers and roots of a step cost more than the update of a small range, and one step has many ranges.
+  void prepare(update_number step, double scale) override {
+    if (step == prepared_ && scale == prepared_scale_) return;
+    const double rate = scale * learning_rate(step.of_weights);
+    rule_ = rule_of(std::get<Options>(options_.rule), rate, step.of_state);
+    penalty_ = {static_cast<float>(options_.l2), static_cast<float>(rate * base_weight_decay(options_))};
+    prepared_ = step;
+    prepared_scale_ = scale;
+  }
+
+  void update_rows(const stream& s, const sparse_update& work) override {
+    require_place(s);
+    require_range(work.first, work.weights.size(), work.step);
+    prepare(work.step, work.rate);
+    const state_list pointers = states_from(work.first);
+    const auto states = std::span(pointers).first(names_.size());
+    if constexpr (!is_custom)
+      if (on_gpu())
+        return update_summed_rows(
+            s, rule_, penalty_,
+            {work.weights, work.width, work.row_begin, work.row_end, work.gradients, work.scratch}, states);
+    const bool sums_repeats = !names_.empty() || !penalty_.none() || is_custom;
+    const row_list touched = sums_repeats ? rows_.distinct(work) : rows_.as_they_come(work);
+    mailgrad::update_rows(s, rule_, penalty_,
+                          {work.weights, work.width, touched.rows, touched.values, work.scale}, states);
+  }
+
+private:
+  static constexpr bool is_custom = std::is_same_v<Options, custom_rule>;
+
+  bool on_gpu() const noexcept { return std::holds_alternative<cuda_stream>(where_); }
+  std::span<float> state_of(std::size_t i) { return states_[i].template on<float>(where_).first(size_); }
+
+  void require_place(const stream& s) const {
+    if (!on_gpu()) return require_host(s, "optimizer update");
+    const auto* const asked = std::get_if<cuda_stream>(&s);
+    const auto& own = std::get<cuda_stream>(where_);
+    if (!asked || asked->device != own.device)
+      throw device_error(world_errc::wrong_place,
+                         fmt::format("optimizer update: the state lies on {}",
+                                     to_string(device{device_kind::cuda, own.device})));
+  }
+
+  state_list states_from(std::size_t first) {
+    state_list pointers{};
+    for (std::size_t i = 0; i < names_.size(); ++i) pointers[i] = state_of(i).data() + first;
+    return pointers;
+  }
+
+  stream where_; ///< of the device queue whose kernels reach the state
+  std::vector<std::string_view> names_;
+  std::array<memory, MAILGRAD_PLUGIN_MOST_STATES> states_;
+  row_sum rows_;
+  update_number prepared_{0}; ///< the step for which `rule_` and `penalty_` were made
+  double prepared_scale_ = 1; ///< the factor on the learning rate of that step
+  decltype(rule_of(std::declval<const Options&>(), 0, 0)) rule_;
+  weight_penalty penalty_;
+};
+
+void require_fitting(const sparse_update& work) {
+  if (work.width > 0 && work.values.size() / work.width < work.rows.size())
+    throw shape_error(fmt::format("update_rows: {} values for {} rows of {}", work.values.size(),
+                                  work.rows.size(), work.width));
+  const std::int64_t rows = std::int64_t{work.row_end} - work.row_begin;
+  const auto height = static_cast<std::size_t>(rows);
+  const std::size_t held = work.width == 0 ? height : work.weights.size() / work.width;
+  if (rows < 0 || held != height || work.weights.size() != height * work.width)
+    throw shape_error(fmt::format("update_rows: {} weights for rows {} to {} of {}", work.weights.size(),
+                                  work.row_begin, work.row_end, work.width));
+}
+
 } // namespace
 
 void update(const stream& s, const custom_update& rule, const weight_penalty& penalty,
@@ -186,189 +336,12 @@ void update_rows(const stream& s, const custom_update& rule, const weight_penalt
   }
 }
 
-namespace {
-
-/// The most floats of state that a rule keeps for a weight.
-constexpr std::size_t most_states = MAILGRAD_PLUGIN_MOST_STATES;
-
-/// Names of a rule's states, in the order its functor takes them.
-std::vector<std::string_view> state_names(const sgd_options&) { return {}; }
-std::vector<std::string_view> state_names(const momentum_options&) { return {"velocity"}; }
-std::vector<std::string_view> state_names(const nesterov_options&) { return {"velocity"}; }
-std::vector<std::string_view> state_names(const adagrad_options&) { return {"sum_of_squares"}; }
-std::vector<std::string_view> state_names(const rmsprop_options&) { return {"mean_square"}; }
-std::vector<std::string_view> state_names(const adam_options&) { return {"mean", "mean_square"}; }
-std::vector<std::string_view> state_names(const custom_rule& o) {
-  static constexpr std::array<std::string_view, most_states> names{
-      "state 0", "state 1", "state 2", "state 3", "state 4", "state 5", "state 6", "state 7"};
-  return {names.begin(), names.begin() + o.table->states};
-}
-
-std::vector<std::string_view> state_names(const delayed_nesterov_options&) { return {"momentum", "sum"}; }
-
-// The functor of one step, from the options of a rule.
-
-update_rule rule_of(const sgd_options&, double rate, std::uint64_t) {
-  return sgd_update{static_cast<float>(rate)};
-}
-
-update_rule rule_of(const momentum_options& o, double rate, std::uint64_t) {
-  return momentum_update{static_cast<float>(rate), static_cast<float>(o.momentum)};
-}
-
-update_rule rule_of(const nesterov_options& o, double rate, std::uint64_t) {
-  return nesterov_update{static_cast<float>(rate), static_cast<float>(o.momentum)};
-}
-
-update_rule rule_of(const adagrad_options& o, double rate, std::uint64_t) {
-  return adagrad_update{static_cast<float>(rate), static_cast<float>(o.epsilon)};
-}
-
-update_rule rule_of(const rmsprop_options& o, double rate, std::uint64_t) {
-  return rmsprop_update{static_cast<float>(rate), static_cast<float>(o.alpha),
-                        static_cast<float>(1 - o.alpha), static_cast<float>(o.epsilon)};
-}
-
-update_rule rule_of(const adam_options& o, double rate, std::uint64_t step) {
-  return adam_step(o, rate, step);
-}
-
-update_rule rule_of(const delayed_nesterov_options& o, double rate, std::uint64_t step) {
-  const auto period = static_cast<double>(o.period);
-  const bool last = step % o.period == 0;
-  return delayed_nesterov_update{
-      static_cast<float>(rate),
-      static_cast<float>(last ? o.momentum : 1),
-      static_cast<float>(last ? 1 / period : 0),
-      static_cast<float>((last ? 1 - o.early * period + o.early : o.early) * o.momentum),
-      static_cast<float>(1 / period),
-      last ? 0.0F : 1.0F};
-}
-
-custom_update rule_of(const custom_rule& o, double rate, std::uint64_t step) {
-  return {o.table, o.settings, rate, step};
-}
-
-float first_state(const optimizer_options& options) {
-  const auto* adagrad = std::get_if<adagrad_options>(&options.rule);
-  return adagrad ? static_cast<float>(adagrad->initial_sum) : 0;
-}
-
-/// One class serves every rule: its options choose the functor of a step and the number of blocks of state.
-template <class Options>
-class rule_optimizer final : public optimizer {
-public:
-  rule_optimizer(const optimizer_options& options, std::size_t size, device_queue& at)
-      : optimizer(options, size), where_(at.where()), names_(state_names(std::get<Options>(options_.rule))) {
-    if (on_gpu() && is_custom)
-      throw device_error(world_errc::wrong_place,
-                         fmt::format("rule '{}' is a user's, which runs on the host", name()));
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      states_[i] = naming_memory([&] { return fmt::format("the state of rule '{}'", name()); },
-                                 [&] { return at.allocate(size * sizeof(float)); });
-      if (first_state(options) != 0) fill(where_, first_state(options), state_of(i));
-    }
-  }
-
-  std::vector<optimizer_state> state() override {
-    std::vector<optimizer_state> all;
-    for (std::size_t i = 0; i < names_.size(); ++i) all.push_back({names_[i], state_of(i)});
-    return all;
-  }
-
-  void keep(archive& a, device_queue& at) override {
-    for (std::size_t i = 0; i < names_.size(); ++i)
-      keep_floats(a, "state " + std::string(names_[i]), states_[i], at);
-  }
-
-  void update(const stream& s, const dense_update& work) override {
-    require_place(s);
-    require_range(work.first, work.weights.size(), work.step);
-    prepare(work.step, work.rate);
-    const auto pointers = states_from(work.first);
-    mailgrad::update(s, rule_, penalty_, {work.weights, work.updated, work.gradients, work.share},
-                     std::span(pointers).first(names_.size()));
-  }
-
-  bool divides() const noexcept override { return !is_custom; }
-
-  /// The powers and roots of a step cost more than the update of a small range, and one step has many ranges.
-  void prepare(update_number step, double scale) override {
-    if (step == prepared_ && scale == prepared_scale_) return;
-    const double rate = scale * learning_rate(step.of_weights);
-    rule_ = rule_of(std::get<Options>(options_.rule), rate, step.of_state);
-    penalty_ = {static_cast<float>(options_.l2), static_cast<float>(rate * base_weight_decay(options_))};
-    prepared_ = step;
-    prepared_scale_ = scale;
-  }
-
-  void update_rows(const stream& s, const sparse_update& work) override {
-    require_place(s);
-    require_range(work.first, work.weights.size(), work.step);
-    prepare(work.step, work.rate);
-    if constexpr (!is_custom) {
-      if (on_gpu()) return update_rows_there(s, work);
-    }
-    const bool sums_repeats = !names_.empty() || !penalty_.none() || is_custom;
-    const row_list touched = sums_repeats ? rows_.distinct(work) : rows_.as_they_come(work);
-    const auto pointers = states_from(work.first);
-    mailgrad::update_rows(s, rule_, penalty_,
-                          {work.weights, work.width, touched.rows, touched.values, work.scale},
-                          std::span(pointers).first(names_.size()));
-  }
-
-private:
-  void update_rows_there(const stream& s, const sparse_update& work) {
-    const auto pointers = states_from(work.first);
-    update_summed_rows(s, rule_, penalty_,
-                       {work.weights, work.width, work.row_begin, work.row_end, work.gradients, work.scratch},
-                       std::span(pointers).first(names_.size()));
-  }
-
-  static constexpr bool is_custom = std::is_same_v<Options, custom_rule>;
-
-  bool on_gpu() const noexcept { return std::holds_alternative<cuda_stream>(where_); }
-  std::span<float> state_of(std::size_t i) { return states_[i].template on<float>(where_).first(size_); }
-
-  void require_place(const stream& s) const {
-    if (!on_gpu()) return require_host(s, "optimizer update");
-    const auto* const asked = std::get_if<cuda_stream>(&s);
-    const auto& own = std::get<cuda_stream>(where_);
-    if (!asked || asked->device != own.device)
-      throw device_error(world_errc::wrong_place,
-                         fmt::format("optimizer update: the state lies on {}",
-                                     to_string(device{device_kind::cuda, own.device})));
-  }
-
-  std::array<float*, most_states> states_from(std::size_t first) {
-    std::array<float*, most_states> pointers{};
-    for (std::size_t i = 0; i < names_.size(); ++i) pointers[i] = state_of(i).data() + first;
-    return pointers;
-  }
-
-  stream where_; ///< of the device queue whose kernels reach the state
-  std::vector<std::string_view> names_;
-  std::array<memory, most_states> states_;
-  row_sum rows_;
-  update_number prepared_{0}; ///< the step for which `rule_` and `penalty_` were made
-  double prepared_scale_ = 1; ///< the factor on the learning rate of that step
-  decltype(rule_of(std::declval<const Options&>(), 0, 0)) rule_;
-  weight_penalty penalty_;
-};
-
-} // namespace
-
 void optimizer::require_range(std::size_t first, std::size_t count, update_number step) const {
   if (step.of_weights == 0 || step.of_state == 0)
     throw std::invalid_argument("optimizer: steps count from 1");
   if (first > size_ || count > size_ - first)
     throw shape_error(
         fmt::format("optimizer: weights {} to {} of a shard of {}", first, first + count, size_));
-}
-
-std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size) {
-  host_queue here;
-  return make_optimizer(options, shard_size, here);
 }
 
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size,
@@ -386,59 +359,27 @@ std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std:
       options.rule);
 }
 
-namespace {
-
-void require_fitting(const sparse_update& work) {
-  if (work.width > 0 && work.values.size() / work.width < work.rows.size())
-    throw shape_error(fmt::format("update_rows: {} values for {} rows of {}", work.values.size(),
-                                  work.rows.size(), work.width));
-  const std::int64_t rows = std::int64_t{work.row_end} - work.row_begin;
-  const auto height = static_cast<std::size_t>(rows);
-  const std::size_t held = work.width == 0 ? height : work.weights.size() / work.width;
-  if (rows < 0 || held != height || work.weights.size() != height * work.width)
-    throw shape_error(fmt::format("update_rows: {} weights for rows {} to {} of {}", work.weights.size(),
-                                  work.row_begin, work.row_end, work.width));
-}
-
-/// Calls `f(row of the shard, its values)` for each entry that belongs to the shard.
-template <class F>
-void for_each_row(const sparse_update& work, F f) {
-  for (std::size_t j = 0; j < work.rows.size() && work.rows[j] >= 0; ++j) {
-    const std::int32_t row = work.rows[j];
-    if (row < work.row_begin || row >= work.row_end) continue;
-    f(static_cast<std::uint32_t>(row - work.row_begin), work.values.subspan(j * work.width, work.width));
-  }
-}
-
-} // namespace
-
-row_list row_sum::as_they_come(const sparse_update& work) {
+row_list row_sum::of_shard(const sparse_update& work, bool sums_repeats) {
   require_fitting(work);
   rows_.clear();
   values_.clear();
-  for_each_row(work, [this](std::uint32_t row, std::span<const float> values) {
+  if (sums_repeats)
+    place_.resize(std::max(place_.size(), static_cast<std::size_t>(work.row_end - work.row_begin)));
+  for (std::size_t j = 0; j < work.rows.size() && work.rows[j] >= 0; ++j) {
+    if (work.rows[j] < work.row_begin || work.rows[j] >= work.row_end) continue;
+    const auto row = static_cast<std::uint32_t>(work.rows[j] - work.row_begin);
+    const auto values = work.values.subspan(j * work.width, work.width);
+    if (sums_repeats && place_[row] != 0) {
+      float* sum = values_.data() + (place_[row] - 1) * work.width;
+      for (std::size_t c = 0; c < work.width; ++c) sum[c] += values[c];
+      continue;
+    }
     rows_.push_back(row);
     values_.insert(values_.end(), values.begin(), values.end());
-  });
-  return {rows_, values_};
-}
-
-row_list row_sum::distinct(const sparse_update& work) {
-  require_fitting(work);
-  rows_.clear();
-  values_.clear();
-  place_.resize(std::max(place_.size(), static_cast<std::size_t>(work.row_end - work.row_begin)));
-  for_each_row(work, [&](std::uint32_t row, std::span<const float> values) {
-    if (place_[row] == 0) {
-      rows_.push_back(row);
-      values_.insert(values_.end(), values.begin(), values.end());
-      place_[row] = static_cast<std::uint32_t>(rows_.size());
-      return;
-    }
-    float* sum = values_.data() + (place_[row] - 1) * work.width;
-    for (std::size_t c = 0; c < work.width; ++c) sum[c] += values[c];
-  });
-  for (const std::uint32_t row : rows_) place_[row] = 0;
+    if (sums_repeats) place_[row] = static_cast<std::uint32_t>(rows_.size());
+  }
+  if (sums_repeats)
+    for (const std::uint32_t row : rows_) place_[row] = 0;
   return {rows_, values_};
 }
 

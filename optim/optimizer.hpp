@@ -2,17 +2,8 @@
 
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/kernels/update.hpp>
-#include <mailgrad/optim/custom_rule.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/tensor/memory.hpp>
-#include <mailgrad/tensor/stream.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
@@ -97,23 +88,18 @@ struct optimizer_state {
 class optimizer {
 public:
   virtual ~optimizer() = default;
-
   std::string_view name() const noexcept { return mailgrad::name(options_); }
   virtual void update(const stream& s, const dense_update& work) = 0;
-
   /// Whether several threads may update disjoint ranges of one step after prepare() for that step. False for
   /// a user's rule and one of whole variables, which run on one thread at a time.
   virtual bool divides() const noexcept = 0;
   /// Computes what all ranges of a step share; update() does so itself if this was not called before.
   virtual void prepare(update_number step, double rate) = 0;
-
   virtual void update_rows(const stream& s, const sparse_update& work) = 0;
-
   /// The learning rate that the schedule gives update `step` of the weights, counted from 1.
   double learning_rate(std::uint64_t step) const {
     return mailgrad::learning_rate(options_.schedule, base_learning_rate(options_), step);
   }
-
   /// The state itself, to be compared; empty for plain SGD.
   virtual std::vector<optimizer_state> state() = 0;
   /// Writes or reads the state, which lies where `at` allocates, as keep_floats() does.
@@ -123,7 +109,6 @@ protected:
   optimizer(const optimizer_options& options, std::size_t size) : options_(options), size_(size) {}
   optimizer(const optimizer&) = default;
   optimizer& operator=(const optimizer&) = default;
-
   /// Of `count` weights of the shard, from `first` on.
   void require_range(std::size_t first, std::size_t count, update_number step) const;
 
@@ -133,12 +118,14 @@ protected:
 
 /// The optimiser of a shard of `shard_size` floats. Its state lies where `at` allocates, on the host unless
 /// given. `variables` are those of the shard, whole, for a rule that sees_whole_variables().
-///
 /// Errors  std::invalid_argument as require_valid() has it, or if such a rule is told of no variables;
 ///         std::bad_alloc; device_error, also for such a rule or a user's on a GPU.
-std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size);
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size,
                                           device_queue& at, std::vector<shard_variable> variables = {});
+inline std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options, std::size_t shard_size) {
+  host_queue here;
+  return make_optimizer(options, shard_size, here);
+}
 
 /// Rows of a table and their values; row 0 is the first row of the shard's part.
 struct row_list {
@@ -154,11 +141,13 @@ struct row_list {
 class row_sum {
 public:
   /// Every row of the shard, repeats and all.
-  row_list as_they_come(const sparse_update& work);
+  row_list as_they_come(const sparse_update& work) { return of_shard(work, false); }
   /// Every row of the shard once.
-  row_list distinct(const sparse_update& work);
+  row_list distinct(const sparse_update& work) { return of_shard(work, true); }
 
 private:
+  row_list of_shard(const sparse_update& work, bool sums_repeats);
+
   std::vector<std::uint32_t> rows_;
   std::vector<float> values_;
   std::vector<std::uint32_t> place_; ///< by row: 1 + its index in `rows_`, or 0 if it is not there

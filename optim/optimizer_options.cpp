@@ -1,13 +1,10 @@
 #include <mailgrad/optim/optimizer_options.hpp>
-
 #include <mailgrad/options/settings.hpp>
-#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 
 #include <array>
 #include <limits>
-#include <stdexcept>
 #include <type_traits>
 
 namespace mailgrad {
@@ -18,7 +15,6 @@ namespace {
 template <class Rule>
 constexpr bool built_in = !std::is_same_v<Rule, custom_rule>;
 
-/// The names of all built-in rules.
 template <class... Rules>
 constexpr auto names_of(const std::variant<Rules...>*) {
   std::array<std::string_view, (std::size_t{built_in<Rules>} + ...)> all;
@@ -39,38 +35,31 @@ struct setting_limits {
 };
 
 constexpr double most_side = 1 << 16;
+constexpr double most_float = std::numeric_limits<float>::max();
 
-setting_limits limits_of(setting_range r) {
-  constexpr double most = std::numeric_limits<float>::max();
-  switch (r) {
-  case setting_range::factor:
-    return {0, 1, [](double x) { return x >= 0 && x < 1; }, "at least 0 and less than 1"};
-  case setting_range::signed_factor: // momentum-compensation may make it negative
-    return {-1, 1, [](double x) { return x > -1 && x < 1; }, "more than -1 and less than 1"};
-  case setting_range::small:
-    return {0, unlimited, [](double x) { return x >= 0 && x <= most; },
-            "a number of at least 0 that a float32 can hold"};
-  case setting_range::positive:
-    return {0, unlimited, [](double x) { return x > 0 && x <= most; },
-            "more than 0 and a number that a float32 can hold"};
-  case setting_range::counted:
-    return {1, unlimited, [](double x) { return x > 0; }, "at least 1"};
-  case setting_range::matrix_side:
-    return {0, most_side, [](double x) { return x <= most_side; }, "at most 65536"};
-  case setting_range::any:
-    break;
-  }
-  return {0, unlimited, [](double) { return true; }, ""};
-}
+/// By setting_range.
+constexpr std::array<setting_limits, 7> limits{{
+    {0, unlimited, [](double) { return true; }, ""},
+    {0, 1, [](double x) { return x >= 0 && x < 1; }, "at least 0 and less than 1"},
+    // momentum-compensation may make it negative
+    {-1, 1, [](double x) { return x > -1 && x < 1; }, "more than -1 and less than 1"},
+    {0, unlimited, [](double x) { return x >= 0 && x <= most_float; },
+     "a number of at least 0 that a float32 can hold"},
+    {0, unlimited, [](double x) { return x > 0 && x <= most_float; },
+     "more than 0 and a number that a float32 can hold"},
+    {1, unlimited, [](double x) { return x > 0; }, "at least 1"},
+    {0, most_side, [](double x) { return x <= most_side; }, "at most 65536"},
+}};
 
+const setting_limits& limits_of(setting_range r) { return limits[static_cast<std::size_t>(r)]; }
 void take(settings& s, std::string_view name, double& x, setting_range r) {
   x = s.take_number(name, x, limits_of(r).least, limits_of(r).below);
 }
 void take(settings& s, std::string_view name, std::uint64_t& x, setting_range r) {
-  const setting_limits l = limits_of(r);
-  x = l.below == unlimited
-          ? s.take_whole(name, x, static_cast<std::uint64_t>(l.least))
-          : s.take_whole(name, x, static_cast<std::uint64_t>(l.least), static_cast<std::uint64_t>(l.below));
+  constexpr std::uint64_t any = std::numeric_limits<std::uint64_t>::max();
+  const setting_limits& l = limits_of(r);
+  x = s.take_whole(name, x, static_cast<std::uint64_t>(l.least),
+                   l.below == unlimited ? any : static_cast<std::uint64_t>(l.below));
 }
 void take(settings& s, std::string_view name, bool& x, setting_range) { x = s.take_yes(name, x); }
 void take(settings& s, std::string_view name, std::string& x, setting_range) { x = s.take_text(name, x); }
@@ -86,18 +75,14 @@ void read(settings& s, custom_rule& o) {
   }
 }
 
-template <class Rule>
-bool is_named(std::string_view wanted) {
-  if constexpr (built_in<Rule>)
-    return Rule::name == wanted;
-  else
-    return false;
-}
-
 /// Sets `rule` to the alternative of that name; false if there is none.
 template <class... Rules>
 bool choose(std::variant<Rules...>& rule, std::string_view wanted) {
-  return ((is_named<Rules>(wanted) && (rule = Rules{}, true)) || ...);
+  const auto is_named = [&]<class Rule>(const Rule*) {
+    if constexpr (built_in<Rule>) return Rule::name == wanted;
+    return false;
+  };
+  return ((is_named(static_cast<const Rules*>(nullptr)) && (rule = Rules{}, true)) || ...);
 }
 
 void require(bool right, std::string_view option, double value, std::string_view range) {
@@ -106,7 +91,7 @@ void require(bool right, std::string_view option, double value, std::string_view
 }
 
 void require_small(double x, std::string_view option) {
-  const setting_limits small = limits_of(setting_range::small);
+  const setting_limits& small = limits_of(setting_range::small);
   require(small.holds(x), option, x, small.in_words);
 }
 
@@ -126,52 +111,41 @@ void require_valid_rule(const Rule& o) {
 }
 void require_valid_rule(const custom_rule& o) { require_valid(o); }
 
-template <class Rule>
-double default_learning_rate(const Rule&) {
-  return Rule::default_learning_rate;
-}
-double default_learning_rate(const custom_rule& o) { return o.table ? o.table->learning_rate : 0; }
-
-template <class Rule>
-double default_weight_decay(const Rule&) {
-  if constexpr (requires { Rule::default_weight_decay; })
-    return Rule::default_weight_decay;
-  else
-    return 0;
-}
-
-template <class Rule>
-bool sees_whole(const Rule&) {
-  return requires { Rule::whole_variables; };
-}
-bool sees_whole(const custom_rule& o) { return o.table && o.table->whole_variables != 0; }
-
-template <class Rule>
-std::string_view name_of(const Rule&) {
-  return Rule::name;
-}
-std::string_view name_of(const custom_rule& o) { return o.label; }
-
 } // namespace
 
 double base_learning_rate(const optimizer_options& options) {
-  return options.learning_rate.value_or(
-      std::visit([](const auto& rule) { return default_learning_rate(rule); }, options.rule));
+  const auto usual = []<class Rule>(const Rule& o) {
+    if constexpr (built_in<Rule>)
+      return Rule::default_learning_rate;
+    else
+      return o.table ? o.table->learning_rate : 0;
+  };
+  return options.learning_rate ? *options.learning_rate : std::visit(usual, options.rule);
 }
 
 double base_weight_decay(const optimizer_options& options) {
-  return options.weight_decay.value_or(
-      std::visit([](const auto& rule) { return default_weight_decay(rule); }, options.rule));
+  const auto usual = []<class Rule>(const Rule&) -> double {
+    if constexpr (requires { Rule::default_weight_decay; })
+      return Rule::default_weight_decay;
+    else
+      return 0;
+  };
+  return options.weight_decay ? *options.weight_decay : std::visit(usual, options.rule);
 }
 
 bool sees_whole_variables(const optimizer_options& options) {
-  return std::visit([](const auto& rule) { return sees_whole(rule); }, options.rule);
+  if (const auto* custom = std::get_if<custom_rule>(&options.rule))
+    return custom->table && custom->table->whole_variables != 0;
+  const auto sees = []<class Rule>(const Rule&) {
+    return requires { Rule::whole_variables; };
+  };
+  return std::visit(sees, options.rule);
 }
 
 std::string_view name(const optimizer_options& options) {
-  return std::visit([](const auto& rule) { return name_of(rule); }, options.rule);
+  if (const auto* custom = std::get_if<custom_rule>(&options.rule)) return custom->label;
+  return rule_names[options.rule.index()];
 }
-
 std::span<const std::string_view> optimizer_names() { return rule_names; }
 
 std::vector<std::string_view> optimizer_setting_names(std::string_view rule) {

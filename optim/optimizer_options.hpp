@@ -6,14 +6,6 @@
 #include <mailgrad/tensor/shape.hpp>
 
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <variant>
-#include <vector>
 
 namespace mailgrad {
 
@@ -213,7 +205,6 @@ std::vector<std::string_view> optimizer_setting_names(std::string_view rule);
 
 /// Reads the name of a rule and its settings, if any: "adam" or "adam:beta1=0.8,epsilon=1e-6". A path loads
 /// the plug-in and takes its rule: "./libmine.so:beta=0.9".
-///
 /// Errors  std::invalid_argument, in one line with the nearest right name or the range of a value, or as
 ///         load_plugin() has it.
 optimizer_options parse_optimizer(std::string_view text);

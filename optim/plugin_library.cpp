@@ -1,6 +1,5 @@
-#include <mailgrad/optim/plugin_library.hpp>
-
 #include <mailgrad/files/digests.hpp>
+#include <mailgrad/optim/plugin_library.hpp>
 
 #include <fmt/format.h>
 
@@ -11,8 +10,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <mutex>
-#include <span>
 #include <system_error>
 #include <utility>
 
@@ -54,10 +51,6 @@ std::optional<std::string> digest_of_loaded(const std::string& path) {
   const std::lock_guard lock(digests().mutex);
   const auto found = digests().of_path.find(path);
   return found == digests().of_path.end() ? std::nullopt : std::optional(found->second);
-}
-
-bool names_a_plugin(std::string_view word) {
-  return word.find('/') != std::string_view::npos || word.ends_with(".so");
 }
 
 void plugin_library::closes_library::operator()(void* library) const { dlclose(library); }

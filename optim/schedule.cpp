@@ -1,5 +1,4 @@
 #include <mailgrad/optim/schedule.hpp>
-
 #include <mailgrad/options/settings.hpp>
 #include <mailgrad/options/spelling.hpp>
 
@@ -16,12 +15,10 @@ namespace mailgrad {
 namespace {
 
 double factor(const constant_schedule&, std::uint64_t, std::uint64_t) { return 1; }
-
 double factor(const step_schedule& s, std::uint64_t t, std::uint64_t) {
   const std::uint64_t falls = t / s.every;
   return std::pow(s.factor, static_cast<double>(falls));
 }
-
 double factor(const cosine_schedule& s, std::uint64_t t, std::uint64_t warmup) {
   const auto span = static_cast<double>(s.total - warmup);
   const double done = std::min(1.0, static_cast<double>(t) / span);
@@ -30,15 +27,12 @@ double factor(const cosine_schedule& s, std::uint64_t t, std::uint64_t warmup) {
 
 /// The last t with a factor above 0.
 std::optional<std::uint64_t> last_above_zero(const constant_schedule&, std::uint64_t) { return std::nullopt; }
-
 std::optional<std::uint64_t> last_above_zero(const step_schedule& s, std::uint64_t) {
   return s.factor == 0 ? std::optional(s.every - 1) : std::nullopt;
 }
-
 std::optional<std::uint64_t> last_above_zero(const cosine_schedule& s, std::uint64_t warmup) {
   return s.final == 0 ? std::optional(s.total - warmup - 1) : std::nullopt;
 }
-
 std::string format_shape(const constant_schedule&) { return "constant"; }
 std::string format_shape(const step_schedule& s) {
   return fmt::format("step:every={},factor={:.17g}", s.every, s.factor);
@@ -46,29 +40,12 @@ std::string format_shape(const step_schedule& s) {
 std::string format_shape(const cosine_schedule& s) {
   return fmt::format("cosine:total={},final={:.17g}", s.total, s.final);
 }
-
-step_schedule read_step(settings& text) {
-  step_schedule s;
-  s.every = text.take_whole("every", s.every);
-  s.factor = text.take_number("factor", s.factor, 0, unlimited);
-  return s;
-}
-
-cosine_schedule read_cosine(settings& text) {
-  cosine_schedule s;
-  s.total = text.take_whole("total", s.total);
-  s.final = text.take_number("final", s.final, 0, unlimited);
-  return s;
-}
-
 void require_valid(const constant_schedule&, std::uint64_t) {}
-
 void require_valid(const step_schedule& s, std::uint64_t) {
   if (s.every == 0) throw std::invalid_argument("schedule 'step': every must be at least 1, not 0");
   if (!(s.factor >= 0 && s.factor < unlimited))
     throw std::invalid_argument(fmt::format("schedule 'step': factor must be at least 0, not {}", s.factor));
 }
-
 void require_valid(const cosine_schedule& s, std::uint64_t warmup) {
   if (s.total <= warmup)
     throw std::invalid_argument(fmt::format(
@@ -101,9 +78,11 @@ learning_rate_schedule parse_schedule(std::string_view text) {
   learning_rate_schedule schedule;
   schedule.warmup = words.take_whole("warmup", schedule.warmup);
   if (words.name() == "step")
-    schedule.shape = read_step(words);
+    schedule.shape = step_schedule{words.take_whole("every", step_schedule{}.every),
+                                   words.take_number("factor", step_schedule{}.factor, 0, unlimited)};
   else if (words.name() == "cosine")
-    schedule.shape = read_cosine(words);
+    schedule.shape = cosine_schedule{words.take_whole("total", cosine_schedule{}.total),
+                                     words.take_number("final", cosine_schedule{}.final, 0, unlimited)};
   else if (words.name() != "constant")
     throw std::invalid_argument(
         fmt::format("schedule '{}' is unknown; {}", words.name(), suggestion(words.name(), names)));

@@ -18,7 +18,6 @@ struct step_schedule {
 };
 
 /// Half a cosine from the base learning rate at t = 0 down to `final` times that at t = total, then constant.
-///
 /// Source  Loshchilov & Hutter, "SGDR", ICLR 2017, eq. 5, arXiv:1608.03983, without restarts:
 ///         final + (1 - final) * (1 + cos(pi * t / total)) / 2.
 struct cosine_schedule {
@@ -27,7 +26,6 @@ struct cosine_schedule {
 };
 
 /// How the learning rate changes: a warm-up, then a shape whose t counts from 0 at the end of the warm-up.
-///
 /// Source  warm-up: Goyal et al., "Accurate, large minibatch SGD", 2017, section 2.2, arXiv:1706.02677. It is
 ///         linear: step k of W takes k / W of the base learning rate.
 /// Units   a step is an update of the weights, by any worker and under every policy; the batch of a barrier
@@ -48,7 +46,6 @@ double learning_rate(const learning_rate_schedule& schedule, double base, std::u
 std::optional<std::uint64_t> last_step_above_zero(const learning_rate_schedule& schedule);
 
 /// Reads "constant", "step:every=500,factor=0.1" or "cosine:total=1000,final=0.01"; each takes "warmup=100".
-///
 /// Errors  std::invalid_argument, in one line with the nearest right name or the range of a value.
 learning_rate_schedule parse_schedule(std::string_view text);
 

@@ -2,7 +2,7 @@
 
 #include <mailgrad/actors/protocol/notices.hpp>
 #include <mailgrad/actors/protocol/queue_waits.hpp>
-#include <mailgrad/engine/plan/shard_terms.hpp>
+#include <mailgrad/engine/plan/terms.hpp>
 #include <mailgrad/engine/shard/shard_core.hpp>
 #include <mailgrad/engine/worker/step_timer.hpp>
 

@@ -1,11 +1,5 @@
 #include <mailgrad/data/formats/cifar.hpp>
-
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/file_error.hpp>
-
-#include <fmt/format.h>
-
-#include <stdexcept>
 
 namespace mailgrad {
 

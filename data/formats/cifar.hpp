@@ -1,19 +1,14 @@
 #pragma once
 
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/formats/label_map.hpp>
-
-#include <filesystem>
 
 namespace mailgrad {
 
-/// The pictures of one file and their labels.
 struct cifar_records {
   byte_features images;
   byte_labels labels;
 };
 
-/// What a record of a file is.
 struct cifar_record {
   shape dims{32, 32, 3};       ///< of its picture
   std::size_t label_bytes = 1; ///< 2 in CIFAR-100: the coarse label and then the fine one, which is read
@@ -21,7 +16,6 @@ struct cifar_record {
 
 /// Reads a file of records, plain or gzip. A record is its labels, a byte each, and then, for each channel, a
 /// row-major plane of bytes.
-///
 /// Source  A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009; the binary version.
 ///         Differs: the planes are interwoven, so that the channels of a pixel lie side by side.
 /// Shapes  dims: {height, width, channels}.
@@ -31,7 +25,6 @@ cifar_records read_cifar(const std::filesystem::path& file, const cifar_record& 
                          std::size_t classes = 0);
 
 /// Makes a data set of the records. If `classes` is 0, the labels tell how many there are.
-///
 /// Errors  file_error: a label is out of range.
 dataset join_cifar(cifar_records records, std::size_t classes);
 

@@ -1,15 +1,8 @@
 #include <mailgrad/data/formats/csv.hpp>
-
 #include <mailgrad/data/formats/csv_survey.hpp>
-#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/options/number.hpp>
 
-#include <fmt/format.h>
-
 #include <cmath>
-#include <optional>
-#include <string_view>
-#include <utility>
 
 namespace mailgrad {
 
@@ -28,7 +21,6 @@ std::string_view hint_on(const table_column& column, std::string_view field) {
   return is_number_among_words ? "; --categories (csv_options::categories) takes numbers for words" : "";
 }
 
-/// Turns the records of a file that was surveyed into rows.
 class csv_reader {
 public:
   csv_reader(const std::filesystem::path& file, const csv_survey& survey, label_map& labels)
@@ -47,12 +39,96 @@ public:
   }
 
 private:
+  [[noreturn]] void refuse(std::string_view why) const {
+    throw_malformed(records_.file(), records_.number(), why);
+  }
   std::string_view field(std::size_t column) const { return records_.fields()[column]; }
-  void add();
-  bool add_features();
-  void add_label(std::size_t column);
-  [[noreturn]] void fail(const std::string& expected, std::size_t column, std::string_view hint = {}) const;
-  csv_rows finished();
+
+  void add() {
+    const csv_options& layout = rows_.layout;
+    if (records_.fields().size() != layout.columns)
+      refuse(fmt::format("expected {} columns, found {}", layout.columns, records_.fields().size()));
+    const std::size_t before = values_.size();
+    const std::size_t label = layout.table.label;
+    const bool labelled = layout.answers == csv_answers::passed_over || !is_missing(field(label));
+    if (!labelled) ++rows_.missing;
+    const bool whole = add_features();
+    if (layout.table.missing == missing_values::drop && !(whole && labelled)) {
+      values_.resize(before);
+      ++rows_.dropped;
+      return;
+    }
+    add_label(label);
+    layout.limit.require(records_.file(), sizeof(float) * (values_.size() + answers()));
+  }
+
+  /// Returns whether no value is missing.
+  bool add_features() {
+    const table_layout& table = rows_.layout.table;
+    bool whole = true;
+    for (std::size_t i = 0; i < table.columns.size(); ++i) {
+      if (table.columns[i].kind == column_kind::left_out) continue;
+      const std::size_t column = i + (i >= table.label ? 1 : 0);
+      const std::optional<float> number = numbers_.read(i, field(column));
+      if (!number) fail(numbers_.expected(i), column, hint_on(table.columns[i], field(column)));
+      if (std::isnan(*number)) {
+        whole = false;
+        ++rows_.missing;
+      }
+      if (!whole && table.missing == missing_values::refuse)
+        fail(numbers_.expected(i), column,
+             "; --missing drop or mean (csv_options::missing) takes rows without a value");
+      values_.push_back(*number);
+    }
+    return whole;
+  }
+
+  void add_label(std::size_t column) {
+    if (rows_.layout.answers == csv_answers::passed_over) {
+      if (rows_.layout.holds == label_kind::numbers)
+        rows_.targets.push_back(0);
+      else
+        rows_.labels.push_back(0);
+      return;
+    }
+    const std::string_view text = field(column);
+    const bool missing = is_missing(text);
+    constexpr std::string_view hint =
+        "; --missing drop (csv_options::missing) leaves out rows without a label";
+    if (rows_.layout.holds == label_kind::numbers) {
+      const auto number = spelled_number(text, rows_.layout.table.label_signs);
+      if (missing || !number || !fits_float(*number)) fail("a finite number", column, missing ? hint : "");
+      rows_.targets.push_back(static_cast<float>(*number));
+      return;
+    }
+    const auto label = missing ? std::nullopt : labels_.find(text);
+    const bool is_number = spelled_number(text, rows_.layout.table.label_signs).has_value();
+    if (!label)
+      refuse(fmt::format("expected {}, found {}{}", labels_.expected(), in_quotes(text),
+                         missing     ? hint
+                         : is_number ? "; a number to predict is a task of regression"
+                                     : ""));
+    rows_.labels.push_back(*label);
+  }
+  [[noreturn]] void fail(const std::string& expected, std::size_t column, std::string_view hint = {}) const {
+    refuse(fmt::format("expected {} in column {}, found {}{}", expected, column + 1, in_quotes(field(column)),
+                       hint));
+  }
+
+  csv_rows finished() {
+    table_layout& table = rows_.layout.table;
+    rows_.comments = records_.comments_below();
+    numbers_.settle(values_);
+    for (std::size_t i = 0; i < table.columns.size(); ++i)
+      if (table.columns[i].kind == column_kind::unknown || table.columns[i].kind == column_kind::category)
+        if (table.columns[i].categories.empty())
+          throw_malformed(records_.file(), fmt::format("expected a value in column {}, found none in any row",
+                                                       i + (i >= table.label ? 2 : 1)));
+    if (!table.is_plain())
+      rows_.layout.limit.require(records_.file(), sizeof(float) * (answers() * table.width() + answers()));
+    rows_.features = {{table.width()}, expand(table, std::move(values_))};
+    return std::move(rows_);
+  }
 
   std::size_t answers() const { return rows_.labels.size() + rows_.targets.size(); }
 
@@ -63,95 +139,6 @@ private:
   field_numbers numbers_{rows_.layout.table};
   std::vector<float> values_; ///< a number for each field that is a feature
 };
-
-void csv_reader::add() {
-  const csv_options& layout = rows_.layout;
-  if (records_.fields().size() != layout.columns)
-    throw_malformed(records_.file(), records_.number(),
-                    fmt::format("expected {} columns, found {}", layout.columns, records_.fields().size()));
-  const std::size_t before = values_.size();
-  const std::size_t label = layout.table.label;
-  const bool labelled = layout.answers == csv_answers::passed_over || !is_missing(field(label));
-  if (!labelled) ++rows_.missing;
-  const bool whole = add_features();
-  if (layout.table.missing == missing_values::drop && !(whole && labelled)) {
-    values_.resize(before);
-    ++rows_.dropped;
-    return;
-  }
-  add_label(label);
-  layout.limit.require(records_.file(), sizeof(float) * (values_.size() + answers()));
-}
-
-/// Returns whether no value is missing.
-bool csv_reader::add_features() {
-  const table_layout& table = rows_.layout.table;
-  bool whole = true;
-  for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    if (table.columns[i].kind == column_kind::left_out) continue;
-    const std::size_t column = i + (i >= table.label ? 1 : 0);
-    const std::optional<float> number = numbers_.read(i, field(column));
-    if (!number) fail(numbers_.expected(i), column, hint_on(table.columns[i], field(column)));
-    if (std::isnan(*number)) {
-      whole = false;
-      ++rows_.missing;
-    }
-    if (!whole && table.missing == missing_values::refuse)
-      fail(numbers_.expected(i), column,
-           "; --missing drop or mean (csv_options::missing) takes rows without a value");
-    values_.push_back(*number);
-  }
-  return whole;
-}
-
-void csv_reader::add_label(std::size_t column) {
-  if (rows_.layout.answers == csv_answers::passed_over) {
-    if (rows_.layout.holds == label_kind::numbers)
-      rows_.targets.push_back(0);
-    else
-      rows_.labels.push_back(0);
-    return;
-  }
-  const std::string_view text = field(column);
-  const bool missing = is_missing(text);
-  constexpr std::string_view hint = "; --missing drop (csv_options::missing) leaves out rows without a label";
-  if (rows_.layout.holds == label_kind::numbers) {
-    const auto number = spelled_number(text, rows_.layout.table.label_signs);
-    if (missing || !number || !fits_float(*number)) fail("a finite number", column, missing ? hint : "");
-    rows_.targets.push_back(static_cast<float>(*number));
-    return;
-  }
-  const auto label = missing ? std::nullopt : labels_.find(text);
-  const bool is_number = spelled_number(text, rows_.layout.table.label_signs).has_value();
-  if (!label)
-    throw_malformed(records_.file(), records_.number(),
-                    fmt::format("expected {}, found {}{}", labels_.expected(), in_quotes(text),
-                                missing     ? hint
-                                : is_number ? "; a number to predict is a task of regression"
-                                            : ""));
-  rows_.labels.push_back(*label);
-}
-
-void csv_reader::fail(const std::string& expected, std::size_t column, std::string_view hint) const {
-  throw_malformed(records_.file(), records_.number(),
-                  fmt::format("expected {} in column {}, found {}{}", expected, column + 1,
-                              in_quotes(field(column)), hint));
-}
-
-csv_rows csv_reader::finished() {
-  table_layout& table = rows_.layout.table;
-  rows_.comments = records_.comments_below();
-  numbers_.settle(values_);
-  for (std::size_t i = 0; i < table.columns.size(); ++i)
-    if (table.columns[i].kind == column_kind::unknown || table.columns[i].kind == column_kind::category)
-      if (table.columns[i].categories.empty())
-        throw_malformed(records_.file(), fmt::format("expected a value in column {}, found none in any row",
-                                                     i + (i >= table.label ? 2 : 1)));
-  if (!table.is_plain())
-    rows_.layout.limit.require(records_.file(), sizeof(float) * (answers() * table.width() + answers()));
-  rows_.features = {{table.width()}, expand(table, std::move(values_))};
-  return std::move(rows_);
-}
 
 } // namespace
 

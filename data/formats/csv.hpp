@@ -1,15 +1,6 @@
 #pragma once
 
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/formats/label_map.hpp>
-#include <mailgrad/data/sample_array.hpp>
-#include <mailgrad/data/table_layout.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 

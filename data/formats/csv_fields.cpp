@@ -1,5 +1,4 @@
 #include <mailgrad/data/formats/csv_fields.hpp>
-
 #include <mailgrad/data/table_layout.hpp>
 #include <mailgrad/files/byte_source.hpp>
 #include <mailgrad/files/text.hpp>
@@ -9,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <istream>
-#include <memory>
 #include <ranges>
 
 namespace mailgrad {
@@ -17,24 +15,13 @@ namespace mailgrad {
 namespace {
 
 constexpr std::size_t least_read = std::size_t{1} << 16;
+constexpr std::string_view half_of_one = "expected characters of UTF-16, found half of one";
 
 void append_character(std::string& to, std::uint32_t code) {
-  const auto tail = [&](unsigned shift) { to += static_cast<char>(0x80 | (code >> shift & 0x3f)); };
-  if (code < 0x80) {
-    to += static_cast<char>(code);
-  } else if (code < 0x800) {
-    to += static_cast<char>(0xc0 | code >> 6);
-    tail(0);
-  } else if (code < 0x10000) {
-    to += static_cast<char>(0xe0 | code >> 12);
-    tail(6);
-    tail(0);
-  } else {
-    to += static_cast<char>(0xf0 | code >> 18);
-    tail(12);
-    tail(6);
-    tail(0);
-  }
+  constexpr std::array<std::uint32_t, 4> lead{0, 0xc0, 0xe0, 0xf0}; // by the bytes behind the first one
+  std::size_t behind = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+  to += static_cast<char>(lead[behind] | code >> 6 * behind);
+  while (behind-- > 0) to += static_cast<char>(0x80 | (code >> 6 * behind & 0x3f));
 }
 
 /// What the bytes 0x80 to 0x9f stand for in Windows-1252. Five of them stand for nothing, and are taken as in
@@ -54,11 +41,12 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-/// How the first two bytes say that a text is UTF-16: 'l' and 'b' are the orders of bytes, 0 is neither.
-char utf16_order(std::string_view head) {
-  if (head.size() < 2) return 0;
-  if (head.starts_with("\xff\xfe") || (head[0] != 0 && head[1] == 0)) return 'l';
-  return head.starts_with("\xfe\xff") || (head[0] == 0 && head[1] != 0) ? 'b' : 0;
+/// How the first two bytes say that a text is UTF-16.
+utf16_order order_of(std::string_view head) {
+  if (head.size() < 2) return utf16_order::none;
+  if (head.starts_with("\xff\xfe") || (head[0] != 0 && head[1] == 0)) return utf16_order::little;
+  const bool big = head.starts_with("\xfe\xff") || (head[0] == 0 && head[1] != 0);
+  return big ? utf16_order::big : utf16_order::none;
 }
 
 /// Moves what is whole in `raw`, in UTF-16, to the end of `text`, in UTF-8. Returns false at half a pair.
@@ -83,141 +71,6 @@ bool move_utf16(std::string& raw, bool big, std::string& text) {
   raw.erase(0, i);
   return true;
 }
-
-} // namespace
-
-text_lines::text_lines(const std::filesystem::path& file) : file_(file) {
-  more_ = [source = std::make_shared<byte_source>(file)](std::string& to) {
-    const std::size_t had = to.size();
-    to.resize(had + std::max(least_read, had)); // so that a long line costs no more than its length
-    const std::size_t count =
-        source->read({reinterpret_cast<std::uint8_t*>(to.data()) + had, to.size() - had});
-    to.resize(had + count);
-    return count > 0;
-  };
-}
-
-text_lines::text_lines(std::istream& in, std::string name) : file_(std::move(name)) {
-  more_ = [&in](std::string& to) {
-    std::string line;
-    if (!std::getline(in, line)) return false;
-    to += line;
-    if (!in.eof()) to += '\n';
-    return true;
-  };
-}
-
-/// Takes the first bytes, which tell the encoding.
-void text_lines::begin() {
-  begun_ = true;
-  while (text_.size() < 2 && more_(text_)) {
-  }
-  const char order = utf16_order(text_);
-  if (order == 0) {
-    if (text_.starts_with(byte_order_mark)) text_.erase(0, byte_order_mark.size());
-    return;
-  }
-  order_ = order == 'b' ? byte_order::big : byte_order::little;
-  raw_ = std::exchange(text_, {});
-  decode();
-  if (text_.starts_with(byte_order_mark)) text_.erase(0, byte_order_mark.size());
-}
-
-void text_lines::decode() {
-  if (!move_utf16(raw_, order_ == byte_order::big, text_))
-    throw_malformed(file_, file_line{number_ + 1}, "expected characters of UTF-16, found half of one");
-}
-
-/// Reads on. False at the end.
-bool text_lines::refill() {
-  if (!begun_) {
-    begin();
-    return true;
-  }
-  text_.erase(0, begin_);
-  searched_ -= std::min(searched_, begin_);
-  if (newline_ && *newline_ >= begin_)
-    *newline_ -= begin_;
-  else
-    newline_.reset();
-  begin_ = 0;
-  if (order_ == byte_order::none) return more_(text_);
-  const bool more = more_(raw_);
-  decode();
-  if (!more && !raw_.empty())
-    throw_malformed(file_, file_line{number_ + 1}, "expected characters of UTF-16, found half of one");
-  return more;
-}
-
-/// The next line, if its end is in `text_`.
-std::optional<std::string_view> text_lines::cut() {
-  if (!newline_ || *newline_ < begin_) {
-    const std::size_t found = text_.find('\n', std::max(begin_, searched_));
-    newline_ = found == std::string::npos ? std::nullopt : std::optional(found);
-    searched_ = newline_ ? found + 1 : text_.size();
-  }
-  const std::string_view rest = std::string_view(text_).substr(begin_);
-  const std::size_t most = newline_ ? *newline_ - begin_ : rest.size();
-  const std::size_t size = std::min(rest.substr(0, most).find('\r'), most);
-  const bool at_return = size < most;
-  if (at_return ? size + 1 == rest.size() && !finished_ : !newline_ && !finished_) return std::nullopt;
-  if (size > longest)
-    throw_malformed(file_, file_line{number_ + 1},
-                    fmt::format("expected at most {} bytes, found a longer line", longest));
-  const std::size_t end = size + (at_return && size + 1 < rest.size() && rest[size + 1] == '\n' ? 2 : 1);
-  begin_ += std::min(end, rest.size());
-  return rest.substr(0, size);
-}
-
-std::string_view text_lines::in_utf8(std::string_view line) {
-  if (line.find('\0') != std::string_view::npos)
-    throw_malformed(file_, number(), "expected text, found a character 0");
-  const auto beyond_ascii = [](char c) { return static_cast<unsigned char>(c) >= 0x80; };
-  if (std::ranges::none_of(line, beyond_ascii)) return line;
-  if (order_ != byte_order::none || is_utf8(line)) {
-    ++utf8_lines_;
-    return line;
-  }
-  ++windows_lines_;
-  converted_.clear();
-  for (const char c : line) {
-    const auto byte = static_cast<unsigned char>(c);
-    append_character(converted_, byte >= 0x80 && byte < 0xa0 ? windows_1252[byte - 0x80] : byte);
-  }
-  return converted_;
-}
-
-std::optional<std::string_view> text_lines::next() {
-  while (true) {
-    if (begin_ < text_.size())
-      if (const auto line = cut()) {
-        ++number_;
-        return in_utf8(*line);
-      }
-    if (text_.size() - begin_ > 2 * longest) // the line that goes on
-      throw_malformed(file_, file_line{number_ + 1},
-                      fmt::format("expected at most {} bytes, found a longer line", longest));
-    if (finished_) return std::nullopt;
-    finished_ = !refill();
-  }
-}
-
-std::string_view text_lines::encoding() const noexcept {
-  if (order_ != byte_order::none) return order_ == byte_order::big ? "UTF-16 BE" : "UTF-16 LE";
-  if (windows_lines_ == 0) return "UTF-8";
-  return utf8_lines_ == 0 ? "Windows-1252" : "UTF-8 and Windows-1252";
-}
-
-std::string beginning_in_utf8(std::string_view text) {
-  std::string decoded(text);
-  if (const char order = utf16_order(text)) {
-    std::string raw = std::exchange(decoded, {});
-    move_utf16(raw, order == 'b', decoded);
-  }
-  return decoded.starts_with(byte_order_mark) ? decoded.substr(byte_order_mark.size()) : decoded;
-}
-
-namespace {
 
 bool is_empty_line(std::string_view line, char delimiter) {
   return std::ranges::all_of(line, [=](char c) { return (c == ' ' || c == '\t') && c != delimiter; });
@@ -270,18 +123,120 @@ record_counts count_records(const std::vector<std::string_view>& lines, char del
 
 } // namespace
 
-std::string_view csv_fields::without_blanks(std::string_view text) const {
-  const auto is_blank = [this](char c) { return (c == ' ' || c == '\t') && c != delimiter_; };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
+text_lines::text_lines(const std::filesystem::path& file) : file_(file) {
+  more_ = [source = std::make_shared<byte_source>(file)](std::string& to) {
+    const std::size_t had = to.size();
+    to.resize(had + std::max(least_read, had)); // so that a long line costs no more than its length
+    const std::size_t count =
+        source->read({reinterpret_cast<std::uint8_t*>(to.data()) + had, to.size() - had});
+    to.resize(had + count);
+    return count > 0;
+  };
 }
 
-/// Takes a field up to its delimiter.
-void csv_fields::take_plain(std::string_view& rest) {
-  const std::string_view field = rest.substr(0, rest.find(delimiter_));
-  text_ += without_blanks(field);
-  rest.remove_prefix(field.size());
+text_lines::text_lines(std::istream& in, std::string name) : file_(std::move(name)) {
+  more_ = [&in](std::string& to) {
+    std::string line;
+    if (!std::getline(in, line)) return false;
+    to += line;
+    if (!in.eof()) to += '\n';
+    return true;
+  };
+}
+
+/// Takes the first bytes, which tell the encoding.
+void text_lines::begin() {
+  begun_ = true;
+  while (text_.size() < 2 && more_(text_)) {
+  }
+  order_ = order_of(text_);
+  if (order_ != utf16_order::none) {
+    raw_ = std::exchange(text_, {});
+    decode();
+  }
+  if (text_.starts_with(byte_order_mark)) text_.erase(0, byte_order_mark.size());
+}
+
+void text_lines::decode() {
+  if (!move_utf16(raw_, order_ == utf16_order::big, text_)) fail(half_of_one);
+}
+/// Reads on. False at the end.
+bool text_lines::refill() {
+  if (!begun_) {
+    begin();
+    return true;
+  }
+  text_.erase(0, begin_);
+  searched_ -= std::min(searched_, begin_);
+  if (newline_ && *newline_ >= begin_)
+    *newline_ -= begin_;
+  else
+    newline_.reset();
+  begin_ = 0;
+  if (order_ == utf16_order::none) return more_(text_);
+  const bool more = more_(raw_);
+  decode();
+  if (!more && !raw_.empty()) fail(half_of_one);
+  return more;
+}
+
+/// The next line, if its end is in `text_`.
+std::optional<std::string_view> text_lines::cut() {
+  if (!newline_ || *newline_ < begin_) {
+    const std::size_t found = text_.find('\n', std::max(begin_, searched_));
+    newline_ = found == std::string::npos ? std::nullopt : std::optional(found);
+    searched_ = newline_ ? found + 1 : text_.size();
+  }
+  const std::string_view rest = std::string_view(text_).substr(begin_);
+  const std::size_t most = newline_ ? *newline_ - begin_ : rest.size();
+  const std::size_t size = std::min(rest.substr(0, most).find('\r'), most);
+  const bool at_return = size < most;
+  if (at_return ? size + 1 == rest.size() && !finished_ : !newline_ && !finished_) return std::nullopt;
+  if (size > longest) fail(fmt::format("expected at most {} bytes, found a longer line", longest));
+  const std::size_t end = size + (at_return && size + 1 < rest.size() && rest[size + 1] == '\n' ? 2 : 1);
+  begin_ += std::min(end, rest.size());
+  return rest.substr(0, size);
+}
+
+std::string_view text_lines::in_utf8(std::string_view line) {
+  if (line.find('\0') != std::string_view::npos)
+    throw_malformed(file_, number(), "expected text, found a character 0");
+  const auto beyond_ascii = [](char c) { return static_cast<unsigned char>(c) >= 0x80; };
+  if (std::ranges::none_of(line, beyond_ascii)) return line;
+  if (order_ != utf16_order::none || is_utf8(line)) {
+    ++utf8_lines_;
+    return line;
+  }
+  ++windows_lines_;
+  converted_.clear();
+  for (const char c : line) {
+    const auto byte = static_cast<unsigned char>(c);
+    append_character(converted_, byte >= 0x80 && byte < 0xa0 ? windows_1252[byte - 0x80] : byte);
+  }
+  return converted_;
+}
+
+std::optional<std::string_view> text_lines::next() {
+  while (true) {
+    if (begin_ < text_.size())
+      if (const auto line = cut()) {
+        ++number_;
+        return in_utf8(*line);
+      }
+    if (text_.size() - begin_ > 2 * longest) // the line that goes on
+      fail(fmt::format("expected at most {} bytes, found a longer line", longest));
+    if (finished_) return std::nullopt;
+    finished_ = !refill();
+  }
+}
+
+std::string beginning_in_utf8(std::string_view text) {
+  std::string decoded(text);
+  if (const utf16_order order = order_of(text); order != utf16_order::none) {
+    std::string raw = std::exchange(decoded, {});
+    move_utf16(raw, order == utf16_order::big, decoded);
+  }
+  return decoded.starts_with(byte_order_mark) ? decoded.substr(byte_order_mark.size()) : decoded;
 }
 
 /// Takes the rest of a field in double quotes, from within them. False if they are open at the end.
@@ -324,19 +279,6 @@ csv_fields::record csv_fields::add(std::string_view line) {
     if (rest.front() != delimiter_) return record::misplaced;
     rest.remove_prefix(1);
   }
-}
-
-void csv_fields::list(std::vector<std::string_view>& fields) const {
-  fields.clear();
-  std::size_t begin = 0;
-  for (const std::size_t end : ends_) {
-    fields.push_back(std::string_view(text_).substr(begin, end - begin));
-    begin = end;
-  }
-}
-
-char stated_delimiter(std::string_view first_line) {
-  return first_line.size() == 5 && first_line.starts_with("sep=") ? first_line.back() : '\0';
 }
 
 csv_form csv_form_of(std::span<const std::string> first_lines, char delimiter, std::size_t columns) {
@@ -391,20 +333,18 @@ bool csv_records::passes_over(std::string_view line) {
 }
 
 void csv_records::split(std::string_view line) {
+  const auto refuse = [this](std::string_view found) {
+    throw_malformed(file(), first_,
+                    fmt::format("expected double quotes around the whole of a field, found {}", found));
+  };
   csv_fields::record found = splitter_.add(line);
   for (std::size_t size = line.size(); found == csv_fields::record::open;) {
     const auto next = lines_.next();
-    if (!next || (size += next->size()) > text_lines::longest)
-      throw_malformed(
-          file(), first_,
-          fmt::format("expected double quotes around the whole of a field, found some that are open "
-                      "{}",
-                      next ? "for too many lines" : "to the end"));
+    if (!next) refuse("some that are open to the end");
+    if ((size += next->size()) > text_lines::longest) refuse("some that are open for too many lines");
     found = splitter_.add(*next);
   }
-  if (found == csv_fields::record::misplaced)
-    throw_malformed(file(), first_,
-                    "expected double quotes around the whole of a field, found text behind them");
+  if (found == csv_fields::record::misplaced) refuse("text behind them");
 }
 
 /// Chooses the delimiter that fits the first record.

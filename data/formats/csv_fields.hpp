@@ -2,19 +2,16 @@
 
 #include <mailgrad/files/file_error.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <iosfwd>
 #include <optional>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace mailgrad {
+
+/// The order of the two bytes of UTF-16; `none` for another encoding.
+enum class utf16_order : std::uint8_t { none, little, big };
 
 /// The lines of a text, in UTF-8 and without their ends, whatever encoding the text has.
 ///
@@ -32,23 +29,27 @@ public:
   explicit text_lines(const std::filesystem::path& file);
   /// Reads `in`, which must outlive this, a line at a time. `name` stands in messages.
   text_lines(std::istream& in, std::string name);
-
   const std::filesystem::path& file() const noexcept { return file_; }
   /// The next line, valid until the next call; nothing at the end.
   std::optional<std::string_view> next();
   /// The number of the line that next() returned last.
   file_line number() const noexcept { return {number_}; }
   /// "UTF-8", "UTF-16 LE", "UTF-16 BE", "Windows-1252", or "UTF-8 and Windows-1252", as far as was read.
-  std::string_view encoding() const noexcept;
+  std::string_view encoding() const noexcept {
+    if (order_ != utf16_order::none) return order_ == utf16_order::big ? "UTF-16 BE" : "UTF-16 LE";
+    if (windows_lines_ == 0) return "UTF-8";
+    return utf8_lines_ == 0 ? "Windows-1252" : "UTF-8 and Windows-1252";
+  }
 
 private:
-  enum class byte_order : std::uint8_t { none, little, big }; ///< of UTF-16
-
   bool refill();
   void begin();
   void decode();
   std::optional<std::string_view> cut();
   std::string_view in_utf8(std::string_view line);
+  [[noreturn]] void fail(std::string_view what) const {
+    throw_malformed(file_, file_line{number_ + 1}, what);
+  }
 
   std::filesystem::path file_;
   std::function<bool(std::string&)> more_; ///< appends bytes; false at the end
@@ -58,7 +59,7 @@ private:
   std::size_t begin_ = 0;              ///< of what is not given out yet
   std::size_t searched_ = 0;           ///< before here, no "\n" stands in `text_` that is not known
   std::optional<std::size_t> newline_; ///< the next "\n", once it is known
-  byte_order order_ = byte_order::none;
+  utf16_order order_ = utf16_order::none;
   bool begun_ = false;
   bool finished_ = false;
   std::uint64_t number_ = 0;
@@ -86,16 +87,32 @@ public:
   };
 
   explicit csv_fields(char delimiter) : delimiter_(delimiter) {}
-
   /// Splits a line, or the next line of a record that is open.
   record add(std::string_view line);
   /// The fields of a record that is whole, valid until the next line is added.
-  void list(std::vector<std::string_view>& fields) const;
+  void list(std::vector<std::string_view>& fields) const {
+    fields.clear();
+    std::size_t begin = 0;
+    for (const std::size_t end : ends_) {
+      fields.push_back(std::string_view(text_).substr(begin, end - begin));
+      begin = end;
+    }
+  }
 
 private:
   bool take_quoted(std::string_view& rest);
-  void take_plain(std::string_view& rest);
-  std::string_view without_blanks(std::string_view text) const;
+  /// Takes a field up to its delimiter.
+  void take_plain(std::string_view& rest) {
+    const std::string_view field = rest.substr(0, rest.find(delimiter_));
+    text_ += without_blanks(field);
+    rest.remove_prefix(field.size());
+  }
+  std::string_view without_blanks(std::string_view text) const {
+    const auto is_blank = [this](char c) { return (c == ' ' || c == '\t') && c != delimiter_; };
+    while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+    return text;
+  }
 
   char delimiter_;
   bool open_ = false;
@@ -168,6 +185,8 @@ private:
 };
 
 /// The delimiter that a first line such as "sep=;" states; 0: it states none.
-char stated_delimiter(std::string_view first_line);
+inline char stated_delimiter(std::string_view first_line) {
+  return first_line.size() == 5 && first_line.starts_with("sep=") ? first_line.back() : '\0';
+}
 
 } // namespace mailgrad

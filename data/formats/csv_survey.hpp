@@ -2,16 +2,9 @@
 
 #include <mailgrad/data/formats/csv.hpp>
 #include <mailgrad/data/formats/csv_fields.hpp>
-#include <mailgrad/data/spelled_number.hpp>
 
-#include <cstddef>
-#include <filesystem>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
-#include <vector>
 
 namespace mailgrad {
 
@@ -27,7 +20,6 @@ public:
   void add(std::string_view field);
   /// Adds the field of the row before all others.
   void add_in_front(std::string_view field);
-
   std::size_t values() const noexcept { return words + numbers; }
   bool holds_numbers() const noexcept { return numbers > words; }
   /// The different values, where they are counted.
@@ -38,9 +30,10 @@ public:
   std::size_t fractions(char decimal) const noexcept {
     return decimal == ',' ? comma_fractions_ : point_fractions_;
   }
+  /// Whether no number has a fraction by either decimal sign.
+  bool all_whole() const noexcept { return point_fractions_ + comma_fractions_ == 0; }
   /// Whether all numbers are such as clocks of computers tell: seconds or milliseconds since 1970.
   bool is_like_clock() const noexcept;
-
   /// Whether different numbers beyond 2^24 are the same one in 32 bits.
   bool merges_as_float() const noexcept { return merges_; }
 
@@ -92,7 +85,6 @@ struct csv_survey {
 /// Reads all of a file, plain or gzip, and finds out how it is written and what its columns hold. What
 /// `options` leaves open is decided by the content. If the columns are known, the header is compared with
 /// them, and only how numbers are written is found out.
-///
 /// Errors  file_error: no rows; another number of columns; a column that is asked for and not there; a header
 ///         with other names than `options.table` has; a column with numbers by both decimal signs; and as
 ///         csv_records.
@@ -100,7 +92,6 @@ csv_survey survey_csv(const std::filesystem::path& file, const csv_options& opti
 
 /// Decides whether classes or numbers are learnt from the label, unless `asked` says it, and notes in
 /// `survey.remarks` what looks like a mistake.
-///
 /// Errors  file_error, naming `file`: the column can be no label, since it tells rows apart, counts them or
 ///         tells the time.
 void settle_task(csv_survey& survey, const std::filesystem::path& file, std::optional<label_kind> asked);

@@ -1,9 +1,5 @@
 #include <mailgrad/data/formats/idx.hpp>
-
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/file_error.hpp>
-
-#include <fmt/format.h>
 
 #include <array>
 

@@ -30,12 +30,6 @@ std::optional<std::string> plain_whole(std::string_view label) {
 
 } // namespace
 
-label_map::label_map(const std::vector<std::string>& names, label_spelling spelling, number_signs signs)
-    : spelling_(spelling), signs_(signs), names_(names), open_(false) {
-  for (std::size_t i = 0; i < names.size(); ++i)
-    numbers_.emplace(key_of(names[i]).value_or(names[i]), static_cast<std::int32_t>(i));
-}
-
 /// What tells a label from others; nothing if the text is no label.
 std::optional<std::string> label_map::key_of(std::string_view label) const {
   if (label.empty() || label.size() > longest) return std::nullopt;
@@ -105,10 +99,6 @@ void require_below(std::size_t classes, const byte_labels& labels) {
   const auto index = static_cast<std::uint64_t>(wrong - labels.values.begin());
   throw_malformed(labels.file, file_offset{labels.first + index * labels.stride},
                   fmt::format("expected a label from 0 to {}, found {}", classes - 1, *wrong));
-}
-
-std::vector<std::int32_t> widened(const byte_labels& labels) {
-  return {labels.values.begin(), labels.values.end()};
 }
 
 } // namespace mailgrad

@@ -6,9 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace mailgrad {
@@ -38,8 +35,11 @@ public:
       : spelling_(spelling), known_(classes) {}
   /// A settled map of labels that are known, in the order of their numbers, and written by `signs`.
   explicit label_map(const std::vector<std::string>& names, label_spelling spelling = label_spelling::numbers,
-                     number_signs signs = {});
-
+                     number_signs signs = {})
+      : spelling_(spelling), signs_(signs), names_(names), open_(false) {
+    for (std::size_t i = 0; i < names.size(); ++i)
+      numbers_.emplace(key_of(names[i]).value_or(names[i]), static_cast<std::int32_t>(i));
+  }
   /// From now on numbers are written by these signs.
   void read_by(number_signs signs) { signs_ = signs; }
 
@@ -47,10 +47,8 @@ public:
   /// is no label: a fraction, NaN, infinity, or empty. The same holds for an unknown label in a closed map,
   /// and for one too many in an open map.
   std::optional<std::int32_t> find(std::string_view label);
-
   /// Closes the map and turns preliminary numbers into those of the sorted order.
   void settle(std::vector<std::int32_t>& labels);
-
   bool is_open() const noexcept { return open_; }
   /// The number of classes that was given, or else the number of labels found so far.
   std::size_t classes() const noexcept { return known_ > 0 ? known_ : names_.size(); }
@@ -61,7 +59,6 @@ public:
 
 private:
   std::size_t most() const noexcept { return known_ > 0 ? known_ : most_classes; }
-
   std::optional<std::string> key_of(std::string_view label) const;
   bool before(const std::string& a, const std::string& b) const;
 
@@ -82,14 +79,14 @@ struct byte_labels {
 };
 
 /// Counts the classes of a training set: one more than its largest label.
-///
 /// Errors  file_error if the labels have a gap, since a damaged label leaves one. If some classes really have
 ///         no samples, the caller must know the number of classes and use require_below() instead.
 std::size_t count_classes(const byte_labels& labels);
 
 /// Errors  file_error naming the first label that is not below `classes`.
 void require_below(std::size_t classes, const byte_labels& labels);
-
-std::vector<std::int32_t> widened(const byte_labels& labels);
+inline std::vector<std::int32_t> widened(const byte_labels& labels) {
+  return {labels.values.begin(), labels.values.end()};
+}
 
 } // namespace mailgrad

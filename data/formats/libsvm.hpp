@@ -1,13 +1,6 @@
 #pragma once
 
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/formats/label_map.hpp>
-#include <mailgrad/data/sample_array.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <vector>
 
 namespace mailgrad {
 
@@ -36,7 +29,6 @@ struct libsvm_options {
 inline constexpr std::size_t most_libsvm_features = std::size_t{1} << 24;
 
 /// Whether a row of the file begins with an entry of column 0.
-///
 /// Errors  file_error, as line_reader.
 bool has_column_zero(const std::filesystem::path& file);
 

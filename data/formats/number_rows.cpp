@@ -1,14 +1,8 @@
 #include <mailgrad/data/formats/number_rows.hpp>
-#include <mailgrad/data/sample_array.hpp>
-#include <mailgrad/files/file_error.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <span>
-#include <utility>
 
 namespace mailgrad {
 
@@ -26,6 +20,20 @@ row_options completed(row_options options, const std::string& name, std::size_t 
   return options;
 }
 
+std::vector<std::size_t> without_ones(std::span<const std::size_t> extents) {
+  std::vector<std::size_t> some;
+  std::ranges::copy_if(extents, std::back_inserter(some), [](std::size_t n) { return n != 1; });
+  return some;
+}
+
+/// Pictures whose channels come first have as many numbers as the model reads, but in another order.
+bool holds(const shape& array, const shape& dims) {
+  if (array.rank() == 0) return false;
+  const std::span<const std::size_t> found(array.begin() + 1, array.end());
+  if (found.size() == 1 && found[0] == dims.size()) return true;
+  return without_ones(found) == without_ones({dims.begin(), dims.end()});
+}
+
 } // namespace
 
 number_rows::number_rows(std::istream& in, std::string name, std::size_t numbers, row_options options)
@@ -34,8 +42,6 @@ number_rows::number_rows(std::istream& in, std::string name, std::size_t numbers
       records_(text_lines(in, name_),
                {options_.delimiter, !begins_with_hashes(options_.table.columns.front()),
                 options_.table.columns.size()}) {}
-
-void number_rows::fail(file_line where, std::string_view why) const { throw_malformed(name_, where, why); }
 
 /// Empty lines at the end mean nothing. Before another row one would shift the answers against the lines.
 bool number_rows::read_record() {
@@ -46,11 +52,6 @@ bool number_rows::read_record() {
     fail(records_.number(),
          fmt::format("expected {} fields, as the model reads them, found {}", columns, found));
   return true;
-}
-
-bool number_rows::is_header() const {
-  if (options_.header != csv_header::automatic) return options_.header == csv_header::present;
-  return are_names(options_.table, records_.fields());
 }
 
 /// Skips the header. Returns false at the end.
@@ -79,24 +80,6 @@ bool number_rows::next(std::vector<float>& to) {
   to.insert(to.end(), numbers.begin(), numbers.end());
   return true;
 }
-
-namespace {
-
-std::vector<std::size_t> without_ones(std::span<const std::size_t> extents) {
-  std::vector<std::size_t> some;
-  std::ranges::copy_if(extents, std::back_inserter(some), [](std::size_t n) { return n != 1; });
-  return some;
-}
-
-/// Pictures whose channels come first have as many numbers as the model reads, but in another order.
-bool holds(const shape& array, const shape& dims) {
-  if (array.rank() == 0) return false;
-  const std::span<const std::size_t> found(array.begin() + 1, array.end());
-  if (found.size() == 1 && found[0] == dims.size()) return true;
-  return without_ones(found) == without_ones({dims.begin(), dims.end()});
-}
-
-} // namespace
 
 array_rows::array_rows(const std::filesystem::path& file, const shape& dims)
     : array_(file), numbers_(dims.size()) {

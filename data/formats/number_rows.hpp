@@ -3,18 +3,9 @@
 #include <mailgrad/data/formats/csv.hpp>
 #include <mailgrad/data/formats/csv_fields.hpp>
 #include <mailgrad/files/npy_file.hpp>
-#include <mailgrad/tensor/shape.hpp>
-
-#include <cstddef>
-#include <filesystem>
-#include <iosfwd>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
-/// How rows are written.
 struct row_options {
   table_layout table{}; ///< of the file that a model was trained on; without columns all are numbers
   csv_header header = csv_header::automatic;
@@ -25,7 +16,6 @@ struct row_options {
 /// Rows of delimited fields without labels, read one after the other from a file or from standard input.
 /// Words and missing values become numbers as in training, and numbers are written as there. Any encoding of
 /// text_lines will do. Comments are passed over, as by csv_records.
-///
 /// Errors  file_error with the line: another number of columns, or a header with other names than in
 ///         training; a field that is not what its column holds; a missing value, unless means stand in for
 ///         those; a double quote out of place; an empty line before a row.
@@ -34,7 +24,6 @@ class number_rows {
 public:
   /// `name` stands in messages; `in` must outlive the rows. A row becomes `numbers` numbers.
   number_rows(std::istream& in, std::string name, std::size_t numbers, row_options options = {});
-
   /// Appends the numbers of the next row. False at the end, and nothing is appended then.
   bool next(std::vector<float>& to);
 
@@ -45,9 +34,12 @@ public:
 
 private:
   bool read_record();
-  bool is_header() const;
+  bool is_header() const {
+    if (options_.header != csv_header::automatic) return options_.header == csv_header::present;
+    return are_names(options_.table, records_.fields());
+  }
   bool find_first_row();
-  [[noreturn]] void fail(file_line where, std::string_view why) const;
+  [[noreturn]] void fail(file_line where, std::string_view why) const { throw_malformed(name_, where, why); }
 
   std::string name_;
   row_options options_;
@@ -68,7 +60,6 @@ class array_rows {
 public:
   /// `dims` is the shape of a sample; it has a number.
   array_rows(const std::filesystem::path& file, const shape& dims);
-
   /// Appends the numbers of the next sample. False at the end, and nothing is appended then.
   bool next(std::vector<float>& to);
 

@@ -1,10 +1,6 @@
-#include <mailgrad/data/formats/picture_folder.hpp>
-
 #include <mailgrad/data/files.hpp>
+#include <mailgrad/data/formats/picture_folder.hpp>
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/file_error.hpp>
-
-#include <fmt/format.h>
 
 #ifdef MAILGRAD_PICTURES
 #include <png.h>
@@ -16,9 +12,7 @@
 #include <cerrno>
 #include <csetjmp>
 #include <new>
-#include <stdexcept>
 #include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
@@ -28,16 +22,74 @@ namespace {
 
 /// The largest file of a picture that is read. It is held in memory while it is decoded.
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 28;
-
 constexpr std::string_view png_signature = "\x89PNG\r\n\x1a\n";
 constexpr std::string_view jpeg_signature = "\xff\xd8\xff";
-
-/// What a library says of a file, in one line.
-std::string first_line(std::string_view words) { return std::string(words.substr(0, words.find('\n'))); }
 
 /// The luma of ITU-R BT.601 in 16 bits behind the point.
 std::uint8_t grey_of(const std::uint8_t* rgb) {
   return static_cast<std::uint8_t>((rgb[0] * 19595U + rgb[1] * 38470U + rgb[2] * 7471U + (1U << 15)) >> 16);
+}
+
+/// What stands in a folder and is wanted, in the order of the names.
+template <class Wanted>
+std::vector<fs::path> listed(const fs::path& folder, Wanted wanted) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator entry{folder, error}, end; !error && entry != end; entry.increment(error))
+    if (wanted(*entry)) found.push_back(entry->path());
+  if (error) throw_unreadable(folder, error.value());
+  std::ranges::sort(found);
+  return found;
+}
+
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  return listed(folder, [](const fs::directory_entry& e) {
+    std::error_code gone;
+    const std::string name = e.path().filename().string();
+    return e.is_directory(gone) && !name.starts_with('.') && name != "__MACOSX"; // of archives by Apple
+  });
+}
+
+struct labelled_file {
+  fs::path file;
+  std::int32_t label = 0;
+};
+
+std::vector<labelled_file> files_of(const fs::path& folder, label_map& labels) {
+  std::vector<labelled_file> all;
+  for (const fs::path& group : folders_in(folder)) {
+    const std::string name = group.filename().string();
+    const auto label = labels.find(name);
+    if (!label)
+      throw_malformed(group, fmt::format("expected {}, found the folder {}", labels.expected("class name"),
+                                         in_quotes(name)));
+    const std::vector<fs::path> files = pictures_of(group);
+    if (files.empty()) throw_malformed(group, "expected pictures *.png or *.jpg of a class, found none");
+    for (const fs::path& file : files) all.push_back({file, *label});
+  }
+  if (all.empty()) throw_malformed(folder, "expected a folder for each class, found none");
+  return all;
+}
+
+/// The size of every picture: that of the first, unless it is known.
+shape dims_of(const fs::path& first, const picture_options& options) {
+  if (options.dims.rank() > 0) return options.dims;
+  const picture_file picture(first);
+  const bool coloured = options.channels == picture_channels::rgb ||
+                        (options.channels == picture_channels::automatic && picture.has_colours());
+  return {picture.height(), picture.width(), coloured ? std::size_t{3} : std::size_t{1}};
+}
+
+void read_into(std::span<std::uint8_t> pixels, picture_file& picture, const fs::path& file, const shape& dims,
+               picture_channels channels) {
+  if (picture.height() != dims[0] || picture.width() != dims[1])
+    throw_malformed(file, fmt::format("expected {}x{} pixels, as the other pictures have, found {}x{}",
+                                      dims[1], dims[0], picture.width(), picture.height()));
+  if (channels == picture_channels::automatic && dims[2] == 1 && picture.has_colours())
+    throw_malformed(
+        file, "expected a picture of greys, as the first is, found one with colours; --pictures grey or "
+              "rgb (picture_options::channels) takes both");
+  picture.read(pixels, dims[2]);
 }
 
 } // namespace
@@ -49,10 +101,10 @@ struct picture_file::decoder {
   decoder& operator=(const decoder&) = delete;
   /// The pixels as the file has them: of three channels if it has colours, otherwise of one.
   virtual void decode(std::span<std::uint8_t> pixels) = 0;
-
   std::size_t channels() const noexcept { return has_colours ? 3 : 1; }
+  /// `why` is what a library says, of which one line is told.
   [[noreturn]] void fail(std::string_view why) const {
-    throw_malformed(file, fmt::format("the picture is damaged: {}", first_line(why)));
+    throw_malformed(file, fmt::format("the picture is damaged: {}", why.substr(0, why.find('\n'))));
   }
 
   fs::path file;
@@ -139,16 +191,6 @@ struct picture_file::png_decoder final : decoder {
   kept_by_libpng state{this, on_error, on_warning};
 };
 
-namespace {
-
-/// a * b / 255, rounded.
-unsigned share_of(unsigned a, unsigned b) {
-  const unsigned product = a * b + 128;
-  return ((product >> 8) + product) >> 8;
-}
-
-} // namespace
-
 struct picture_file::jpeg_decoder final : decoder {
   jpeg_decoder(const fs::path& name, std::vector<std::uint8_t> all) : decoder(name), bytes(std::move(all)) {
     if (handle == nullptr) throw std::bad_alloc();
@@ -186,6 +228,11 @@ struct picture_file::jpeg_decoder final : decoder {
                           "another way; save the picture again, as PNG or by Pillow");
   }
 
+  /// a * b / 255, rounded.
+  static unsigned share_of(unsigned a, unsigned b) {
+    const unsigned product = a * b + 128;
+    return ((product >> 8) + product) >> 8;
+  }
   unsigned long size() const { return static_cast<unsigned long>(bytes.size()); }
 
   struct destroys {
@@ -230,7 +277,6 @@ picture_file::picture_file(const fs::path& file) {
 
 picture_file::~picture_file() = default;
 picture_file::picture_file(picture_file&&) noexcept = default;
-
 std::size_t picture_file::width() const noexcept { return decoder_->width; }
 std::size_t picture_file::height() const noexcept { return decoder_->height; }
 bool picture_file::has_colours() const noexcept { return decoder_->has_colours; }
@@ -250,77 +296,6 @@ void picture_file::read(std::span<std::uint8_t> pixels, std::size_t channels) {
     else
       std::fill_n(pixels.data() + 3 * i, 3, own[i]);
 }
-
-namespace fs = std::filesystem;
-
-namespace {
-
-/// What stands in a folder and is wanted, in the order of the names.
-template <class Wanted>
-std::vector<fs::path> listed(const fs::path& folder, Wanted wanted) {
-  std::error_code error;
-  std::vector<fs::path> found;
-  for (fs::directory_iterator entry{folder, error}, end; !error && entry != end; entry.increment(error))
-    if (wanted(*entry)) found.push_back(entry->path());
-  if (error) throw_unreadable(folder, error.value());
-  std::ranges::sort(found);
-  return found;
-}
-
-std::vector<fs::path> folders_in(const fs::path& folder) {
-  return listed(folder, [](const fs::directory_entry& e) {
-    std::error_code gone;
-    const std::string name = e.path().filename().string();
-    return e.is_directory(gone) && !name.starts_with('.') && name != "__MACOSX"; // of archives by Apple
-  });
-}
-
-/// A picture and the number of its class.
-struct labelled_file {
-  fs::path file;
-  std::int32_t label = 0;
-};
-
-std::vector<labelled_file> files_of(const fs::path& folder, label_map& labels) {
-  std::vector<labelled_file> all;
-  for (const fs::path& group : folders_in(folder)) {
-    const std::string name = group.filename().string();
-    const auto label = labels.find(name);
-    if (!label)
-      throw_malformed(group, fmt::format("expected {}, found the folder {}", labels.expected("class name"),
-                                         in_quotes(name)));
-    const std::vector<fs::path> files = pictures_of(group);
-    if (files.empty()) throw_malformed(group, "expected pictures *.png or *.jpg of a class, found none");
-    for (const fs::path& file : files) all.push_back({file, *label});
-  }
-  if (all.empty()) throw_malformed(folder, "expected a folder for each class, found none");
-  return all;
-}
-
-/// The size of every picture: that of the first, unless it is known.
-shape dims_of(const fs::path& first, const picture_options& options) {
-  if (options.dims.rank() > 0) return options.dims;
-  const picture_file picture(first);
-  const bool coloured = options.channels == picture_channels::rgb ||
-                        (options.channels == picture_channels::automatic && picture.has_colours());
-  return {picture.height(), picture.width(), coloured ? std::size_t{3} : std::size_t{1}};
-}
-
-std::string size_of(std::size_t width, std::size_t height) { return fmt::format("{}x{}", width, height); }
-
-void read_into(std::span<std::uint8_t> pixels, picture_file& picture, const fs::path& file, const shape& dims,
-               picture_channels channels) {
-  if (picture.height() != dims[0] || picture.width() != dims[1])
-    throw_malformed(file, fmt::format("expected {} pixels, as the other pictures have, found {}",
-                                      size_of(dims[1], dims[0]), size_of(picture.width(), picture.height())));
-  if (channels == picture_channels::automatic && dims[2] == 1 && picture.has_colours())
-    throw_malformed(
-        file, "expected a picture of greys, as the first is, found one with colours; --pictures grey or "
-              "rgb (picture_options::channels) takes both");
-  picture.read(pixels, dims[2]);
-}
-
-} // namespace
 
 std::vector<fs::path> pictures_of(const fs::path& folder) {
   return listed(folder, [](const fs::directory_entry& e) {
@@ -350,8 +325,6 @@ labelled_pictures read_pictures(const fs::path& folder, const picture_options& o
   if (labels.is_open()) labels.settle(all.labels);
   return all;
 }
-
-namespace fs = std::filesystem;
 
 std::vector<fs::path> find_pictures(std::span<const std::string> named) {
   std::vector<fs::path> all;

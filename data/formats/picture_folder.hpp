@@ -1,17 +1,6 @@
 #pragma once
 
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/formats/label_map.hpp>
-#include <mailgrad/data/sample_array.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
@@ -28,7 +17,6 @@ public:
   explicit picture_file(const std::filesystem::path& file);
   ~picture_file();
   picture_file(picture_file&&) noexcept;
-
   std::size_t width() const noexcept;
   std::size_t height() const noexcept;
   /// Whether it has colours; a picture of greys that is written as colours counts as one that has.
@@ -54,7 +42,6 @@ private:
   struct decoder;
   struct png_decoder;
   struct jpeg_decoder;
-
   std::unique_ptr<decoder> decoder_;
 };
 
@@ -64,12 +51,10 @@ enum class picture_channels : std::uint8_t { automatic, grey, rgb };
 
 struct picture_options {
   picture_channels channels = picture_channels::automatic;
-  shape
-      dims{}; ///< height, width and channels, if they are known; without extents the first picture tells them
+  shape dims{}; ///< height, width and channels; without extents the first picture tells them
   parsed_limit limit{};
 };
 
-/// The pictures of a folder, class by class.
 struct labelled_pictures {
   byte_features images; ///< {height, width, channels}
   std::vector<std::int32_t> labels;
@@ -77,7 +62,6 @@ struct labelled_pictures {
 };
 
 /// The files *.png, *.jpg and *.jpeg of a folder, in the order of their names.
-///
 /// Errors  file_error for a folder that cannot be read.
 std::vector<std::filesystem::path> pictures_of(const std::filesystem::path& folder);
 
@@ -96,13 +80,11 @@ labelled_pictures read_pictures(const std::filesystem::path& folder, const pictu
 
 /// The pictures that somebody names: files, and the files *.png, *.jpg and *.jpeg of folders, in the order of
 /// their names. What lies deeper in a folder is passed over.
-///
 /// Errors  file_error: nothing of that name, or a folder without a picture.
 std::vector<std::filesystem::path> find_pictures(std::span<const std::string> named);
 
 /// Decodes pictures (picture_file) as those of a data set are decoded: with one channel as greys, with three
 /// as colours.
-///
 /// Shapes  dims: {height, width, channels} of every picture, with 1 or 3 channels.
 /// Errors  file_error: a picture of another size; what picture_file says. std::invalid_argument for a shape
 ///         that no picture has.

@@ -1,20 +1,11 @@
 #include <mailgrad/data/formats/ratings.hpp>
-
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/options/number.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <map>
-#include <optional>
 #include <random>
-#include <string>
 #include <unordered_map>
-#include <vector>
 
 namespace mailgrad {
 
@@ -57,13 +48,10 @@ struct item_table {
   std::size_t genres = 0;
 };
 
-/// Reads a file of lines whose fields are separated by double colons.
 class field_reader {
 public:
   explicit field_reader(const std::filesystem::path& file) : lines_(file) {}
-
   std::optional<std::string_view> next() { return lines_.next(); }
-
   [[noreturn]] void fail(const std::string& expected, std::string_view found) const {
     throw_malformed(lines_.file(), lines_.number(),
                     fmt::format("expected {}, found {}", expected, in_quotes(found)));
@@ -112,46 +100,35 @@ std::uint64_t year_of(std::string_view title) {
   return parse_whole(title.substr(title.size() - length + 1, length - 2)).value_or(0);
 }
 
-class item_parser {
-public:
-  explicit item_parser(const std::filesystem::path& file) : lines_(file) {}
-
-  item_table parse() {
-    while (const auto line = lines_.next()) add(*line);
-    table_.genres = genres_.size();
-    return std::move(table_);
-  }
-
-private:
-  /// Splits at the first and the last double colon, since a title may contain some, too.
-  void add(std::string_view line) {
-    const auto first = line.find(separator);
-    const auto last = line.rfind(separator);
-    if (first == std::string_view::npos || last < first + separator.size())
-      lines_.fail("item::title (year)::genre|genre", line);
-    const std::string_view id = line.substr(0, first);
-    const std::string_view title = line.substr(first + separator.size(), last - first - separator.size());
-    const item described{year_of(title), genres_of(line.substr(last + separator.size()))};
-    if (!table_.items.try_emplace(lines_.number(id, "an item's number"), described).second)
-      lines_.fail("an item that was not described before", id);
-  }
-
-  std::uint64_t genres_of(std::string_view list) {
+item_table read_items(const std::filesystem::path& file) {
+  field_reader lines(file);
+  std::map<std::string, std::size_t, std::less<>> genres;
+  item_table table;
+  const auto bits_of = [&](std::string_view list) {
     std::uint64_t bits = 0;
     while (!list.empty()) {
       const std::string_view name = list.substr(0, list.find('|'));
       list.remove_prefix(std::min(list.size(), name.size() + 1));
-      const auto known = genres_.try_emplace(std::string(name), genres_.size()).first;
-      if (known->second == most_genres) lines_.fail(fmt::format("at most {} genres", most_genres), name);
+      const auto known = genres.try_emplace(std::string(name), genres.size()).first;
+      if (known->second == most_genres) lines.fail(fmt::format("at most {} genres", most_genres), name);
       bits |= std::uint64_t{1} << known->second;
     }
     return bits;
+  };
+  while (const auto line = lines.next()) {
+    const auto first = line->find(separator);
+    const auto last = line->rfind(separator); // a title may contain some, too
+    if (first == std::string_view::npos || last < first + separator.size())
+      lines.fail("item::title (year)::genre|genre", *line);
+    const std::string_view id = line->substr(0, first);
+    const std::string_view title = line->substr(first + separator.size(), last - first - separator.size());
+    const item described{year_of(title), bits_of(line->substr(last + separator.size()))};
+    if (!table.items.try_emplace(lines.number(id, "an item's number"), described).second)
+      lines.fail("an item that was not described before", id);
   }
-
-  field_reader lines_;
-  std::map<std::string, std::size_t, std::less<>> genres_;
-  item_table table_;
-};
+  table.genres = genres.size();
+  return table;
+}
 
 /// Shuffles by the algorithm of Fisher and Yates. std::shuffle gives other orders with other libraries.
 void shuffle(std::vector<rating>& ratings, std::uint64_t seed) {
@@ -198,7 +175,7 @@ dataset read_ratings(const std::filesystem::path& ratings, const std::filesystem
     std::ranges::stable_sort(all, {}, &rating::time);
   else
     shuffle(all, options.seed);
-  const item_table table = items.empty() ? item_table{} : item_parser(items).parse();
+  const item_table table = items.empty() ? item_table{} : read_items(items);
   constexpr std::size_t categories_and_target = 6;
   options.limit.require(ratings, sizeof(float) * (categories_and_target + table.genres) * all.size());
   return to_dataset(all, table, users.size(), rated.size());

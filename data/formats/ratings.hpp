@@ -1,10 +1,6 @@
 #pragma once
 
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/data/sample_array.hpp>
-
-#include <cstdint>
-#include <filesystem>
 
 namespace mailgrad {
 

@@ -1,14 +1,9 @@
 #include <mailgrad/data/formats/text.hpp>
-
 #include <mailgrad/files/byte_source.hpp>
-#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/text.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
-#include <span>
 #include <unordered_map>
 
 namespace mailgrad {

@@ -1,15 +1,8 @@
 #pragma once
 
-#include <mailgrad/kernels/vectors.hpp>
-#include <mailgrad/optim/cures/cure.hpp>
+#include <mailgrad/optim/cures/compensating_cure.hpp>
 
-#include <array>
-#include <cmath>
-#include <memory>
 #include <numbers>
-#include <span>
-#include <string>
-#include <variant>
 
 namespace mailgrad {
 
@@ -17,10 +10,9 @@ namespace mailgrad {
 /// from a gap of T on. A and T are 0.1 and 16 unless given. The factor counts before the moments of Adam, so
 /// an old difference has less weight among the others. A factor that all share would cancel: Adam divides by
 /// the size of what it gets.
-///
 /// Source  Shah & Sun, "Cosine-gated Adam-decay: drop-in staleness-aware outer optimization for decoupled
 ///         DiLoCo", 2026, arXiv:2605.09126. The form is the paper's; the defaults of A and T are not.
-class cosine_gate final : public cure {
+class cosine_gate : public compensating_cure {
 public:
   static constexpr cure_form form{
       "cgad:A,T",
@@ -28,11 +20,7 @@ public:
       "outer adam; by default 0.1,16",
       "Shah & Sun, 2026"};
   cosine_gate(std::span<const double> n, const cure_site& site)
-      : at_(site.at), decay_(n.empty() ? 0.1 : n[0]), cutoff_(n.size() < 2 ? 16 : n[1]) {}
-
-  std::string_view name() const noexcept override { return "cgad"; }
-  bool compensates() const noexcept override { return true; }
-  void keep(archive& a) override { a.version(1); }
+      : compensating_cure(site), decay_(n.empty() ? 0.1 : n[0]), cutoff_(n.size() < 2 ? 16 : n[1]) {}
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     require_staleness(text, setting);
     require_outer_steps(text, setting);
@@ -44,8 +32,7 @@ public:
   }
   void compensate(const stale_gradient& g, std::span<float> applied) override {
     const auto weight = static_cast<float>(weight_of(static_cast<double>(g.gap)));
-    map_weights(at_->where(), scaled_copy{g.scale * weight}, std::array{g.values.data()},
-                std::array{applied.data()}, applied.size());
+    copy(g, g.scale * weight, applied);
   }
 
 private:
@@ -55,7 +42,6 @@ private:
     return std::exp(-decay_ * gap) * (1 + std::cos(std::numbers::pi * gap / cutoff_)) / 2;
   }
 
-  std::shared_ptr<device_queue> at_;
   double decay_;  ///< for each version
   double cutoff_; ///< in versions
 };

@@ -1,20 +1,10 @@
 #pragma once
 
-#include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 #include <mailgrad/tensor/memory.hpp>
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
@@ -62,7 +52,6 @@ struct cure_setting {
 }
 
 /// Requires at least one policy whose gradients may be stale, so that there is something to cure.
-///
 /// Errors  std::invalid_argument.
 inline void require_staleness(std::string_view text, const cure_setting& setting) {
   std::string names;
@@ -96,7 +85,6 @@ struct cure_site {
 class cure {
 public:
   virtual ~cure() = default;
-
   virtual std::string_view name() const noexcept = 0;
 
   /// The factor, in (0, 1], on the learning rate of the gradient's update; in a batch, on the gradient
@@ -130,7 +118,6 @@ public:
   virtual std::optional<float> pull() const noexcept { return {}; }
 
   /// Checks that the cure suits the training setup. `text` is what the user wrote.
-  ///
   /// Errors  std::invalid_argument: the cure has no effect under any of the policies, because their gradients
   ///         are always fresh or no shard judges them; or its paper defines no form for this setup.
   virtual void require_fits(std::string_view text, const cure_setting& setting) const {
@@ -147,7 +134,6 @@ public:
 
   /// Writes or reads the state of the cure, for checkpoints. A run with checkpoints refuses a cure without
   /// it.
-  ///
   /// Errors  std::invalid_argument: the cure has none; those of archive.
   virtual void keep(archive&) {
     throw std::invalid_argument("cure '" + std::string(name()) + "' cannot be kept in a checkpoint");
@@ -157,22 +143,46 @@ public:
 // Requirements that several cures share, besides require_staleness(). `text` is what the user wrote.
 
 /// For cures whose steps are defined one gradient at a time.
-void require_single_gradients(std::string_view text, const cure_setting& setting);
+inline void require_single_gradients(std::string_view text, const cure_setting& setting) {
+  for (const policy_spec& policy : setting.policies)
+    if (!policy.traits().needs_shards || policy.traits().makes_batches)
+      refuse_cure(text, "under " + policy.text() +
+                            " an update is no single gradient; take async, ssp, dssp or ringmaster");
+}
 
 /// For cures that undo an effect of asynchrony: every policy must be asynchronous. `why` is what they would
 /// do under another one, such as "it would take momentum away".
-void require_always_stale(std::string_view text, const cure_setting& setting, std::string_view why);
+inline void require_always_stale(std::string_view text, const cure_setting& setting, std::string_view why) {
+  for (const policy_spec& policy : setting.policies)
+    if (!policy.traits().needs_shards || policy.traits().always_fresh)
+      refuse_cure(text, "under " + policy.text() + " " + std::string(why) + "; take async alone");
+}
 
 /// For cures of the differences that workers with local steps send: there must be some.
-void require_outer_steps(std::string_view text, const cure_setting& setting);
+inline void require_outer_steps(std::string_view text, const cure_setting& setting) {
+  if (setting.local_steps == 0)
+    refuse_cure(text, "it treats what workers with local steps send; say how many steps each takes before it "
+                      "meets the shards, as --local-steps 4");
+}
 
 /// For cures that look at the velocity of the outer optimiser: it is momentum or nesterov.
-void require_outer_momentum(std::string_view text, const cure_setting& setting);
+inline void require_outer_momentum(std::string_view text, const cure_setting& setting) {
+  const auto& rule = setting.optimizer.rule;
+  if (!std::holds_alternative<momentum_options>(rule) && !std::holds_alternative<nesterov_options>(rule))
+    refuse_cure(text, "it looks at the outer momentum; take --outer-optimizer nesterov or momentum, not " +
+                          std::string(name(setting.optimizer)));
+}
 
 /// The option that says the optimiser of the shards, for messages: "--optimizer".
-std::string_view optimizer_option(const cure_setting& setting) noexcept;
+inline std::string_view optimizer_option(const cure_setting& setting) noexcept {
+  return setting.local_steps > 0 ? "--outer-optimizer" : "--optimizer";
+}
 
 /// The momentum of momentum or nesterov; 0 for another rule.
-double outer_momentum(const optimizer_options& rule) noexcept;
+inline double outer_momentum(const optimizer_options& rule) noexcept {
+  if (const auto* momentum = std::get_if<momentum_options>(&rule.rule)) return momentum->momentum;
+  if (const auto* nesterov = std::get_if<nesterov_options>(&rule.rule)) return nesterov->momentum;
+  return 0;
+}
 
 } // namespace mailgrad

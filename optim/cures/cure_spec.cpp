@@ -1,6 +1,5 @@
-#include <mailgrad/optim/cures/cure_spec.hpp>
-
 #include <mailgrad/optim/cures/cosine_gate.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/cures/custom_cure.hpp>
 #include <mailgrad/optim/cures/dana.hpp>
 #include <mailgrad/optim/cures/delay_compensation.hpp>
@@ -11,18 +10,10 @@
 #include <mailgrad/optim/cures/momentum_compensation.hpp>
 #include <mailgrad/optim/cures/momentum_look_ahead.hpp>
 #include <mailgrad/optim/cures/step_scales.hpp>
-#include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/settings.hpp>
-#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <span>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
@@ -41,6 +32,13 @@ struct known_cure {
 
 constexpr std::string_view name_of(const cure_form& form) { return name_of_choice(form.text); }
 
+/// A cure of Mailgrad's is called as its form begins.
+template <class Cure>
+struct named final : Cure {
+  using Cure::Cure;
+  std::string_view name() const noexcept override { return name_of(Cure::form); }
+};
+
 template <class Cure>
 constexpr known_cure known_as(std::size_t most_numbers, double below = unlimited) {
   return {name_of(Cure::form),
@@ -49,7 +47,7 @@ constexpr known_cure known_as(std::size_t most_numbers, double below = unlimited
           most_numbers == 2,
           below,
           [](cure_numbers n, const cure_site& site) -> std::unique_ptr<cure> {
-            return std::make_unique<Cure>(n, site);
+            return std::make_unique<named<Cure>>(n, site);
           }};
 }
 
@@ -80,48 +78,20 @@ constexpr std::string_view no_cure = "none";
 
 struct custom_known_cure {
   std::string word, form;
-  known_cure made_by;
+  known_cure known;
 
   custom_known_cure(std::string_view called, const custom_cure_entry& entry)
       : word(called), form(word + (entry.most_numbers == 0 ? "" : ":A")),
-        made_by{word, {form, "of your own", ""}, entry.most_numbers, false, unlimited, entry.make} {}
-  custom_known_cure(const custom_known_cure&) = delete; // `made_by` points into it
+        known{word, {form, "of your own", ""}, entry.most_numbers, false, unlimited, entry.make} {}
+  custom_known_cure(const custom_known_cure&) = delete; // `known` points into it
   custom_known_cure& operator=(const custom_known_cure&) = delete;
-
-  bool is(const custom_cure_entry& entry) const { return made_by.make == entry.make; }
+  static bool can_be_made(const custom_cure_entry& e) { return e.make != nullptr; }
 };
 
-custom_entries<custom_known_cure>& custom_cures() {
-  static custom_entries<custom_known_cure> all;
+auto& cures() {
+  static choice_registry<known_cure, custom_known_cure, custom_cure_entry> all(
+      {"cure", "cures", no_cure, "mailgrad_plugin_cure", custom_cure_version}, known_cures);
   return all;
-}
-
-void require_usable(std::string_view word, const custom_cure_entry& entry) {
-  if (entry.interface_version != custom_cure_version)
-    refuse_cure(word, fmt::format("has version {} of the interface for cures, this mailgrad has version {}",
-                                  entry.interface_version, custom_cure_version));
-  if (!is_custom_name(entry.name)) refuse_cure(word, "the name of a cure is of letters, digits, '-' and '_'");
-  if (!entry.make) refuse_cure(word, "its entry says not how it is made");
-}
-
-const known_cure& load_cure(std::string_view file) {
-  plugin_library library(file, [file](const std::string& why) { refuse_cure(file, why); });
-  const auto& entry = *static_cast<const custom_cure_entry*>(library.table_from("mailgrad_plugin_cure"));
-  require_usable(file, entry);
-  const known_cure& added = custom_cures().add(file, entry, "cure").made_by;
-  library.keep();
-  return added;
-}
-
-const known_cure& find_cure(std::string_view name) {
-  const auto found = std::ranges::find(known_cures, name, &known_cure::name);
-  if (found != known_cures.end()) return *found;
-  if (const custom_known_cure* own = custom_cures().find(name)) return own->made_by;
-  if (names_a_plugin(name)) return load_cure(name);
-  std::vector<std::string_view> names{no_cure};
-  for (const known_cure& c : known_cures) names.push_back(c.name);
-  for (const std::string_view own : custom_cures().words()) names.push_back(own);
-  throw std::invalid_argument(fmt::format("cure '{}' is unknown; {}", name, suggestion(name, names)));
 }
 
 std::vector<double> numbers_of(const named_choice& choice, const known_cure& c) {
@@ -140,19 +110,8 @@ std::vector<double> numbers_of(const named_choice& choice, const known_cure& c) 
 
 } // namespace
 
-void register_cure(const custom_cure_entry& entry) {
-  require_usable(entry.name, entry);
-  if (entry.name == no_cure ||
-      std::ranges::find(known_cures, entry.name, &known_cure::name) != known_cures.end())
-    refuse_cure(entry.name, "is one of Mailgrad's; give yours another name");
-  custom_cures().add(entry.name, entry, "cure");
-}
-
-void register_cure(const custom_cure_entry& entry, std::string_view word) {
-  require_usable(word, entry);
-  custom_cures().add(word, entry, "cure");
-}
-
+void register_cure(const custom_cure_entry& entry) { cures().add(entry); }
+void register_cure(const custom_cure_entry& entry, std::string_view word) { cures().add(word, entry); }
 std::vector<std::string> plugins_of_cure(std::string_view text) {
   const std::string_view word = name_of_choice(text);
   if (!names_a_plugin(word)) return {};
@@ -161,7 +120,6 @@ std::vector<std::string> plugins_of_cure(std::string_view text) {
 
 std::vector<cure_form> cure_forms() {
   std::vector<cure_form> forms;
-  forms.reserve(known_cures.size());
   for (const known_cure& c : known_cures) forms.push_back(c.form);
   return forms;
 }
@@ -169,10 +127,10 @@ std::vector<cure_form> cure_forms() {
 cure_spec::cure_spec(std::string_view text, std::uint32_t workers) : text_(text), workers_(workers) {
   if (text == no_cure) return;
   const named_choice choice(text);
-  const known_cure& c = find_cure(choice.name);
+  const known_cure& c = cures().find_or_load(choice.name);
   numbers_ = numbers_of(choice, c);
   make_ = c.make;
-  own_ = custom_cures().find(choice.name) != nullptr;
+  own_ = std::ranges::find(known_cures, choice.name, &known_cure::name) == known_cures.end();
   const auto made = make({workers});
   traits_ = {made->has_factor(), made->compensates(), made->predicts(), made->sees_variables(), made->pull()};
 }
@@ -197,7 +155,6 @@ optimizer_options cure_spec::adapted(optimizer_options asked) const {
   const auto made = make({workers_});
   return made ? made->adapted(std::move(asked), workers_) : asked;
 }
-
 std::unique_ptr<cure> make_cure(std::string_view text, const cure_site& site) {
   return cure_spec(text, site.workers).make(site);
 }

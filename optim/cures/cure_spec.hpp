@@ -2,13 +2,6 @@
 
 #include <mailgrad/optim/cures/cure.hpp>
 
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 namespace mailgrad {
 
 /// The answers of a cure's functions of the same names, without an object of it.
@@ -22,31 +15,12 @@ struct cure_traits {
 
 /// The cure that a user chose, parsed once from the text of an option.
 ///
-/// It is "none", one of those below, or a user's own: "mine:0.5" or "./libmine.so:0.5". M is the number of
-/// workers. A snapshot is a read-only version of the weights. It takes one float a weight, and workers that
-/// read the same version share it.
-///
-///     cure                                     header                    memory
-///     inverse, dynsgd, polynomial:A,           step_scales.hpp           none
-///       hinge:A,B, mishchenko, koloskova,
-///       fedbuff
-///     dc-asgd:L, dc-asgd-a:L                   delay_compensation.hpp    a snapshot a worker; -a: and a float
-///     delay-feedback:L                         delay_feedback.hpp        a float
-///     gap-aware                                gap_aware.hpp             a snapshot a worker, a float
-///     dana-zero:G, dana-dc:G,L                 dana.hpp                  M + 1 floats, and 1 a worker: what it got
-///     dana-slim:G                              dana.hpp                  M floats
-///     easgd:A                                  elastic_averaging.hpp     a snapshot a worker
-///     momentum-compensation                    momentum_compensation.hpp none
-///     cgad:A,T                                 cosine_gate.hpp           none
-///     mla:K                                    momentum_look_ahead.hpp   1 float a worker: what it got
-///     heloco:C                                 heading_correction.hpp    none
-///
-/// Floats are counted for each weight of the shard.
+/// It is "none", one of those that docs/cures.md lists with their memory, or a user's own: "mine:0.5" or
+/// "./libmine.so:0.5".
 class cure_spec {
 public:
   /// Errors  std::invalid_argument in one line that says what would be right.
   cure_spec(std::string_view text, std::uint32_t workers);
-
   const std::string& text() const noexcept { return text_; }
   bool is_none() const noexcept { return make_ == nullptr; }
   const cure_traits& traits() const noexcept { return traits_; }
@@ -54,7 +28,6 @@ public:
   bool is_custom() const noexcept { return own_; }
 
   /// The cure for a shard; null for "none".
-  ///
   /// Errors  std::bad_alloc.
   std::unique_ptr<cure> make(const cure_site& site) const;
 

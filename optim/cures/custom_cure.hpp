@@ -3,12 +3,6 @@
 #include <mailgrad/optim/cures/cure.hpp>
 
 #include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
 
 // A user's own cure of staleness is a class that derives from `cure` and has a name.
 //
@@ -62,17 +56,14 @@ inline constexpr custom_cure_entry cure_entry{custom_cure_version, C::cure_name,
                                               make_custom_cure<C>};
 
 /// Makes the cure known to cure_spec. The same entry may be registered twice.
-///
 /// Errors  std::invalid_argument: the name is malformed, or another cure has it.
 /// Threads any.
 void register_cure(const custom_cure_entry& entry);
 /// Makes the cure of a plug-in that is loaded known by this word: its file, here or in another process.
-///
 /// Errors  std::invalid_argument: it cannot be used, or another cure has this word.
 void register_cure(const custom_cure_entry& entry, std::string_view word);
 
 /// Registers the class, and returns the text for `training_options::cure`.
-///
 /// Errors  as register_cure().
 template <std::derived_from<cure> C>
 std::string custom_cure(std::string_view numbers = {}) {

@@ -1,16 +1,8 @@
 #pragma once
 
-#include <mailgrad/kernels/vectors.hpp>
-#include <mailgrad/optim/cures/cure.hpp>
+#include <mailgrad/optim/cures/compensating_cure.hpp>
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/sync.hpp>
-
-#include <array>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <variant>
 
 namespace mailgrad {
 
@@ -25,23 +17,19 @@ namespace mailgrad {
 /// Source  Zhang, Choromanska & LeCun, "Deep learning with elastic averaging SGD", NeurIPS 2015,
 ///         arXiv:1412.6651, Algorithms 1 and 2; under sync the synchronous form they follow from. It does not
 ///         depend on staleness: x_i is compared with the present w.
-class elastic_averaging final : public cure {
+class elastic_averaging : public compensating_cure {
 public:
   static constexpr cure_form form{
       "easgd:A",
       "an exchange moves a worker's own weights towards the shard's by the factor A, by default 0.9 / M",
       "Zhang et al., NeurIPS 2015"};
   elastic_averaging(std::span<const double> n, const cure_site& site)
-      : at_(site.at), pull_(static_cast<float>(n.empty() ? default_pull(site.workers) : n[0])) {}
+      : compensating_cure(site), pull_(static_cast<float>(n.empty() ? default_pull(site.workers) : n[0])) {}
 
   static double default_pull(std::uint32_t workers) { return 0.9 / workers; }
-
-  std::string_view name() const noexcept override { return "easgd"; }
-  bool compensates() const noexcept override { return true; }
   bool adds_up() const noexcept override { return true; }
   bool needs_weights_read() const noexcept override { return true; }
   std::optional<float> pull() const noexcept override { return pull_; }
-  void keep(archive& a) override { a.version(1); }
   /// Does not require staleness, but requires a policy and an optimiser for which the paper defines a form.
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     for (const policy_spec& policy : setting.policies)
@@ -55,12 +43,10 @@ public:
       refuse_cure(text, "its pull is the whole step of the shard; take --outer-optimizer sgd --outer-lr 1");
   }
   void compensate(const stale_gradient& g, std::span<float> applied) override {
-    map_weights(at_->where(), elastic_step{g.scale, pull_}, reads_of(g), std::array{applied.data()},
-                applied.size());
+    map(elastic_step{g.scale, pull_}, reads_of(g), {applied});
   }
 
 private:
-  std::shared_ptr<device_queue> at_;
   float pull_;
 };
 

@@ -1,15 +1,8 @@
 #pragma once
 
-#include <mailgrad/kernels/vectors.hpp>
-#include <mailgrad/optim/cures/cure.hpp>
-#include <mailgrad/optim/kept_memory.hpp>
+#include <mailgrad/optim/cures/compensating_cure.hpp>
 
-#include <array>
-#include <memory>
-#include <span>
-#include <string>
 #include <utility>
-#include <variant>
 
 namespace mailgrad {
 
@@ -18,27 +11,23 @@ namespace mailgrad {
 /// mean square in which each sample counts 0.999 of the next. A sample is the gradient or, with momentum, the
 /// velocity after an update. The zero velocity before the first update is no sample, so the first gradient,
 /// which is fresh, is applied unchanged.
-///
 /// Source  Barkai, Hakimi & Schuster, "Gap-aware mitigation of gradient staleness", ICLR 2020,
 ///         arXiv:1909.10802. Differs: a weight decay that the optimiser adds is not divided.
-class gap_aware final : public cure {
+class gap_aware : public compensating_cure {
 public:
   static constexpr cure_form form{"gap-aware",
                                   "divides each element by 1 + |weight now - weight read| / usual step",
                                   "Barkai et al., ICLR 2020"};
   gap_aware(std::span<const double>, const cure_site& site)
-      : at_(site.at), rate_(static_cast<float>(site.learning_rate)),
-        mean_square_(site.at->allocate(site.shard_size * sizeof(float))) {}
-
-  std::string_view name() const noexcept override { return form.text; }
-  bool compensates() const noexcept override { return true; }
+      : compensating_cure(site), rate_(static_cast<float>(site.learning_rate)), mean_square_(allocate(site)) {
+  }
   bool needs_weights_read() const noexcept override { return true; }
   std::size_t states() const noexcept override { return 1; }
   void keep(archive& a) override {
     a.version(1);
     a.field("updated", updated_);
     a.field("remembered", remembered_);
-    keep_floats(a, "mean_square", mean_square_, *at_);
+    keep_state(a, "mean_square", mean_square_);
   }
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     require_staleness(text, setting);
@@ -51,21 +40,17 @@ public:
   }
   void compensate(const stale_gradient& g, std::span<float> applied) override {
     constexpr double past = 0.999;
-    map_weights(at_->where(), scaled_copy{g.scale}, std::array{g.values.data()}, std::array{applied.data()},
-                applied.size());
+    copy(g, g.scale, applied);
     const bool updated = std::exchange(updated_, true);
     if (!updated && !g.velocity.empty()) return;
     remembered_ *= past;
     const auto unbiased = static_cast<float>(1 / (1 - remembered_));
     const float* const steps = g.velocity.empty() ? applied.data() : g.velocity.data();
-    float* const squares = mean_square_.on<float>(at_->where()).data();
-    map_weights(at_->where(), gap_aware_step{rate_, unbiased},
-                std::array{steps, g.weights.data(), g.weights_read.data()},
-                std::array{squares, applied.data()}, applied.size());
+    map(gap_aware_step{rate_, unbiased}, std::array{steps, g.weights.data(), g.weights_read.data()},
+        {of(mean_square_), applied});
   }
 
 private:
-  std::shared_ptr<device_queue> at_;
   float rate_;
   bool updated_ = false;  ///< a gradient has been applied before
   double remembered_ = 1; ///< past^t: the part of the mean square that is its first zero

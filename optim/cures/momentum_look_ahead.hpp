@@ -1,14 +1,6 @@
 #pragma once
 
-#include <mailgrad/kernels/vectors.hpp>
-#include <mailgrad/optim/cures/cure.hpp>
-
-#include <array>
-#include <cmath>
-#include <memory>
-#include <span>
-#include <string>
-#include <variant>
+#include <mailgrad/optim/cures/compensating_cure.hpp>
 
 namespace mailgrad {
 
@@ -16,22 +8,19 @@ namespace mailgrad {
 /// the model when their difference comes, after K updates: w - eta (m + m^2 + ... + m^K) v, with momentum m,
 /// velocity v and learning rate eta. K is M - 1 unless given, the mean gap of async. The rule nesterov has
 /// taken one of these steps before, so each power of m is one higher there.
-///
 /// Source  Ajanthan, Ramasinghe, Avraham, Zuo & Long, "Momentum look-ahead for asynchronous distributed
 ///         low-communication training", MCDC at ICLR 2025. The direction is the paper's; how far it is
 ///         follows from K here.
-class momentum_look_ahead final : public cure {
+class momentum_look_ahead : public compensating_cure {
 public:
   static constexpr cure_form form{
       "mla:K",
       "workers begin local steps where the outer momentum takes the weights in K updates; by default M - 1",
       "Ajanthan et al., 2025"};
   momentum_look_ahead(std::span<const double> n, const cure_site& site)
-      : at_(site.at), reach_(reach_of(site.optimizer, n.empty() ? site.workers - 1.0 : n[0])) {}
-
-  std::string_view name() const noexcept override { return "mla"; }
+      : compensating_cure(site), reach_(reach_of(site.optimizer, n.empty() ? site.workers - 1.0 : n[0])) {}
+  bool compensates() const noexcept override { return false; }
   bool predicts() const noexcept override { return true; }
-  void keep(archive& a) override { a.version(1); } // the velocity is the optimiser's
   void require_fits(std::string_view text, const cure_setting& setting) const override {
     require_staleness(text, setting);
     require_outer_steps(text, setting);
@@ -39,11 +28,9 @@ public:
     require_always_stale(text, setting, "workers would begin ahead of weights that nobody moves meanwhile");
   }
   void predict(const weights_to_send& w, std::span<float> sent) const override {
-    if (w.velocity.empty())
-      return map_weights(at_->where(), scaled_copy{1}, std::array{w.weights.data()}, std::array{sent.data()},
-                         sent.size());
-    map_weights(at_->where(), look_ahead{static_cast<float>(w.rate * reach_)},
-                std::array{w.weights.data(), w.velocity.data()}, std::array{sent.data()}, sent.size());
+    if (w.velocity.empty()) return map(scaled_copy{1}, std::array{w.weights.data()}, {sent});
+    map(look_ahead{static_cast<float>(w.rate * reach_)}, std::array{w.weights.data(), w.velocity.data()},
+        {sent});
   }
 
 private:
@@ -54,7 +41,6 @@ private:
     return std::holds_alternative<nesterov_options>(rule.rule) ? m * sum : sum;
   }
 
-  std::shared_ptr<device_queue> at_;
   double reach_; ///< in velocities, at a learning rate of 1
 };
 

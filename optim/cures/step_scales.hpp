@@ -1,11 +1,6 @@
 #pragma once
 
 #include <mailgrad/optim/cures/cure.hpp>
-#include <mailgrad/options/spelling.hpp>
-
-#include <algorithm>
-#include <cmath>
-#include <span>
 
 namespace mailgrad {
 
@@ -74,14 +69,12 @@ inline constexpr scale_law rescaled_scale{
 
 /// A cure that shortens the step of a stale gradient and keeps no state.
 template <const scale_law& Law>
-class step_scale final : public cure {
+class step_scale : public cure {
 public:
   static constexpr cure_form form = Law.form;
 
   step_scale(std::span<const double> n, const cure_site& site)
       : a_(n.empty() ? Law.a : n[0]), b_(n.size() < 2 ? Law.b : n[1]), workers_(site.workers) {}
-
-  std::string_view name() const noexcept override { return name_of_choice(form.text); }
   bool has_factor() const noexcept override { return true; }
   double factor(std::uint64_t gap) const noexcept override {
     return Law.factor(static_cast<double>(gap), a_, b_, workers_);

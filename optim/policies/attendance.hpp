@@ -3,11 +3,7 @@
 #include <mailgrad/optim/policies/policy.hpp>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -50,24 +46,19 @@ public:
       if (std::exchange(entries_[worker.value].joins, false)) join(worker);
     joining_.clear();
   }
-
   /// Whether a gradient of this worker is expected: it takes part, and the batch has none of it yet.
   bool awaited(rank worker) const {
     if (worker.value >= entries_.size()) return false;
     return entries_[worker.value].present && !entries_[worker.value].arrived;
   }
-
-  /// The lowest rank that is awaited; nothing if none is.
   std::optional<rank> first_awaited() const {
     while (first_ < entries_.size() && !awaited({first_})) ++first_;
     return first_ < entries_.size() ? std::optional(rank{first_}) : std::nullopt;
   }
-
   std::size_t arrived() const noexcept { return in_batch_.size(); }
   /// The workers of which a batch of this round could be made: those that are present, and those that left a
   /// gradient behind.
   std::size_t expected() const noexcept { return expected_; }
-
   /// Reading leaves an entry for each worker that has joined before.
   void keep(archive& a) {
     const std::size_t joined = entries_.size();
@@ -110,6 +101,30 @@ private:
   std::vector<rank> joining_;  ///< who joins when it is applied, and some that have left since
   std::size_t expected_ = 0;
   mutable std::uint32_t first_ = 0; ///< nobody of a lower rank is awaited
+};
+
+/// The common part of policies under which a worker has at most one gradient in a batch, and waits until the
+/// update is made.
+class attended_policy : public policy {
+public:
+  bool makes_batches() const noexcept override { return true; }
+  bool holds_until_update() const noexcept override { return true; }
+  void join(rank worker) override { workers_.join(worker); }
+  void leave(rank worker) override { workers_.leave(worker); }
+  decision judge(const gradient_stamp& g) override {
+    if (!workers_.awaited(g.worker)) return {verdict::discard, "not awaited"};
+    workers_.arrive(g.worker);
+    return {verdict::merge};
+  }
+  void batch_applied() override { workers_.batch_applied(); }
+  bool may_start(rank worker) const override { return workers_.awaited(worker); }
+  void keep(archive& a) override {
+    a.version(1);
+    a.field("workers", workers_);
+  }
+
+protected:
+  attendance workers_;
 };
 
 } // namespace mailgrad

@@ -1,5 +1,4 @@
 #include <mailgrad/optim/policies/auto_rule.hpp>
-
 #include <mailgrad/options/settings.hpp>
 
 #include <fmt/format.h>
@@ -8,15 +7,6 @@
 #include <cmath>
 
 namespace mailgrad {
-
-namespace {
-
-/// A rise below this fraction of the first loss is taken for noise.
-constexpr double least_rise = 0.01;
-constexpr double stale = 0.5;
-constexpr double most_bearable = 0.8;
-
-} // namespace
 
 auto_options parse_auto(std::string_view text) {
   settings words("policy", text);
@@ -30,6 +20,7 @@ auto_options parse_auto(std::string_view text) {
 }
 
 std::optional<switch_advice> auto_rule::judge(const run_signals& s, std::string_view now) {
+  constexpr double stale = 0.5, most_bearable = 0.8;
   const double best = best_loss_;
   const bool harmed = does_harm(s.loss);
   if (!first_loss_) first_loss_ = s.loss;
@@ -51,6 +42,7 @@ std::optional<switch_advice> auto_rule::judge(const run_signals& s, std::string_
 }
 
 bool auto_rule::does_harm(double loss) const {
+  constexpr double least_rise = 0.01; // below this fraction of the first loss, a rise is taken for noise
   if (!first_loss_) return false;
   const double rise = loss - best_loss_;
   return rise > options_.harm * std::abs(best_loss_) && rise > least_rise * std::abs(*first_loss_);

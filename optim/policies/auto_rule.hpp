@@ -16,7 +16,6 @@ struct run_signals {
   double barrier_share = 0; ///< part of the workers' time that they waited at a barrier
 };
 
-/// A policy to switch to, and the reason in words.
 struct switch_advice {
   std::string policy;
   std::string why;
@@ -30,7 +29,6 @@ struct auto_options {
 };
 
 /// Reads "auto", alone or with settings.
-///
 /// Errors  std::invalid_argument, in one line with the nearest right name or the range of a value.
 auto_options parse_auto(std::string_view text);
 
@@ -53,9 +51,7 @@ class auto_rule {
 public:
   static constexpr std::string_view policy_name = "auto";
   static constexpr std::string_view first_policy = "sync";
-
   explicit auto_rule(const auto_options& options = {}) : options_(options), bearable_(options.wait) {}
-
   /// `now` is the policy that the signals were measured under.
   std::optional<switch_advice> judge(const run_signals& s, std::string_view now);
 

@@ -12,40 +12,26 @@ namespace mailgrad {
 /// next batch on, if one has begun. Staleness is 0.
 /// Source  Chen, Pan, Monga, Bengio & Jozefowicz, "Revisiting Distributed Synchronous SGD", 2016,
 ///         arXiv:1604.00981; with K = N - b the K-sync SGD of Dutta et al., AISTATS 2018, arXiv:1803.01113.
-class backup_policy final : public policy {
+class backup_policy final : public attended_policy {
 public:
   static constexpr std::string_view policy_name = "backup";
-
   explicit backup_policy(std::size_t backups) : backups_(backups) {}
-
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }
   bool always_fresh() const noexcept override { return true; }
   std::optional<std::uint64_t> most_stale() const noexcept override { return 0; }
-  bool makes_batches() const noexcept override { return true; }
-  bool holds_until_update() const noexcept override { return true; }
   void join(rank worker) override { workers_.join_next_batch(worker); }
-  void leave(rank worker) override { workers_.leave(worker); }
   decision judge(const gradient_stamp& g) override {
-    if (!workers_.awaited(g.worker)) return {verdict::discard, "not awaited"};
-    if (g.version_read != g.version_now) return {verdict::discard, "late"};
-    workers_.arrive(g.worker);
-    return {verdict::merge};
+    if (workers_.awaited(g.worker) && g.version_read != g.version_now) return {verdict::discard, "late"};
+    return attended_policy::judge(g);
   }
   bool batch_complete() const override {
     const std::size_t expected = workers_.expected();
     return workers_.arrived() >= (expected > backups_ ? expected - backups_ : 1);
   }
-  void batch_applied() override { workers_.batch_applied(); }
-  bool may_start(rank worker) const override { return workers_.awaited(worker); }
-  void keep(archive& a) override {
-    a.version(1);
-    a.field("workers", workers_);
-  }
 
 private:
   std::size_t backups_;
-  attendance workers_;
 };
 
 } // namespace mailgrad

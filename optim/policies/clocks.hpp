@@ -3,11 +3,8 @@
 #include <mailgrad/optim/policies/policy.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <utility>
-#include <vector>
 
 namespace mailgrad {
 
@@ -32,23 +29,17 @@ public:
     take_out(before);
     put_in(before + 1);
   }
-
   bool present(rank worker) const { return worker.value < clocks_.size() && clocks_[worker.value]; }
   std::uint64_t of(rank worker) const { return *clocks_[worker.value]; }
-
   /// The fewest steps that a worker of the run has finished; nothing if there is no worker.
   std::optional<std::uint64_t> slowest() const {
     if (standing_.empty()) return std::nullopt;
     return standing_.begin()->first;
   }
-  /// Steps that a worker is ahead of the slowest.
   std::uint64_t lead(rank worker) const { return of(worker) - *slowest(); }
-
   /// Whether no other worker has finished more steps.
   bool is_fastest(rank worker) const { return standing_.rbegin()->first == of(worker); }
-
   std::size_t size() const noexcept { return clocks_.size(); }
-
   /// Reading leaves a clock for each worker that has joined before.
   void keep(archive& a) {
     const std::size_t joined = clocks_.size();
@@ -82,8 +73,7 @@ private:
 
   std::vector<std::optional<std::uint64_t>> clocks_; ///< by rank; nothing for a worker that has left
   standing standing_;                                ///< how many workers have finished so many steps
-  std::vector<standing::node_type>
-      spare_; ///< of counts that nobody stands at, so that a step allocates nothing
+  std::vector<standing::node_type> spare_;           ///< counts of nobody, so that a step allocates nothing
 };
 
 } // namespace mailgrad

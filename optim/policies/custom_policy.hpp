@@ -3,12 +3,6 @@
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
 #include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
 
 // A user's own policy is a class that derives from `policy` and has a name.
 //
@@ -75,17 +69,14 @@ inline constexpr custom_policy_entry policy_entry{custom_policy_version, P::poli
                                                   make_custom_policy<P>};
 
 /// Makes the policy known to make_policy(). The same entry may be registered twice.
-///
 /// Errors  std::invalid_argument: the name is malformed, or another policy has it.
 /// Threads any.
 void register_policy(const custom_policy_entry& entry);
 /// Makes the policy of a plug-in that is loaded known by this word: its file, here or in another process.
-///
 /// Errors  std::invalid_argument: it cannot be used, or another policy has this word.
 void register_policy(const custom_policy_entry& entry, std::string_view word);
 
 /// Registers the class, and returns the text for `training_options::policy`.
-///
 /// Errors  as register_policy().
 template <std::derived_from<policy> P>
 std::string custom_policy(std::string_view numbers = {}) {

@@ -11,38 +11,20 @@ namespace mailgrad {
 /// / K.
 /// Source  Dutta, Joshi, Ghosh, Dube & Nagpurkar, "Slow and Stale Gradients Can Win the Race", AISTATS 2018,
 ///         arXiv:1803.01113 (K-async SGD).
-class k_async_policy final : public policy {
+class k_async_policy final : public attended_policy {
 public:
   static constexpr std::string_view policy_name = "k-async";
-
   k_async_policy(std::size_t k, world_size workers) : k_(k), takes_all_(k >= workers.value) {}
-
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }
   bool always_fresh() const noexcept override { return takes_all_; }
-  bool makes_batches() const noexcept override { return true; }
-  bool holds_until_update() const noexcept override { return true; }
-  void join(rank worker) override { workers_.join(worker); }
-  void leave(rank worker) override { workers_.leave(worker); }
-  decision judge(const gradient_stamp& g) override {
-    if (!workers_.awaited(g.worker)) return {verdict::discard, "not awaited"};
-    workers_.arrive(g.worker);
-    return {verdict::merge};
-  }
   bool batch_complete() const override {
     return workers_.arrived() > 0 && workers_.arrived() >= std::min(k_, workers_.expected());
-  }
-  void batch_applied() override { workers_.batch_applied(); }
-  bool may_start(rank worker) const override { return workers_.awaited(worker); }
-  void keep(archive& a) override {
-    a.version(1);
-    a.field("workers", workers_);
   }
 
 private:
   std::size_t k_;
   bool takes_all_; ///< K = N: nobody computes while an update is made
-  attendance workers_;
 };
 
 } // namespace mailgrad

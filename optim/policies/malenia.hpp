@@ -2,10 +2,6 @@
 
 #include <mailgrad/optim/policies/policy.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 namespace mailgrad {
 
 /// One update from the mean of each worker's mean of fresh gradients, (1/n) sum_i G_i / B_i, as soon as the
@@ -20,9 +16,7 @@ namespace mailgrad {
 class malenia_policy final : public policy {
 public:
   static constexpr std::string_view policy_name = "malenia";
-
   explicit malenia_policy(std::uint64_t s) : s_(static_cast<double>(s)) {}
-
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }
   bool always_fresh() const noexcept override { return true; }

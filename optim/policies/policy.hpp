@@ -3,12 +3,7 @@
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/optim/identity.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 
 namespace mailgrad {
 
@@ -62,7 +57,6 @@ enum class weighing : std::uint8_t {
 class policy {
 public:
   virtual ~policy() = default;
-
   virtual std::string_view name() const noexcept = 0;
 
   /// Whether all shards must judge gradients in the same order.
@@ -111,11 +105,9 @@ public:
   /// Whether a worker that waits goes on waiting until an update is made, or a worker joins or leaves. Nobody
   /// asks may_start() for it before, which takes time where thousands wait at a barrier.
   virtual bool holds_until_update() const noexcept { return false; }
-
   virtual void join(rank worker) = 0;
   /// The worker sends no more gradients; a batch that waited only for it may now be complete.
   virtual void leave(rank worker) = 0;
-
   virtual decision judge(const gradient_stamp& g) = 0;
   virtual bool batch_complete() const = 0;
   virtual void batch_applied() = 0;
@@ -128,7 +120,6 @@ public:
 
   /// Writes or reads the state of the policy, for checkpoints. A run with checkpoints refuses a policy
   /// without it. Times are of another clock when they are read.
-  ///
   /// Errors  std::invalid_argument: the policy has none; those of archive.
   virtual void keep(archive&) {
     throw std::invalid_argument("policy '" + std::string(name()) + "' cannot be kept in a checkpoint");

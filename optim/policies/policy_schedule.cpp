@@ -1,14 +1,10 @@
-#include <mailgrad/optim/policies/policy_schedule.hpp>
-
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/auto_rule.hpp>
+#include <mailgrad/optim/policies/policy_schedule.hpp>
 #include <mailgrad/options/number.hpp>
-#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 namespace mailgrad {
@@ -126,18 +122,6 @@ std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::
 bool has_hogwild(const std::vector<scheduled_policy>& schedule) {
   return std::ranges::any_of(schedule,
                              [](const scheduled_policy& p) { return !p.policy.traits().needs_shards; });
-}
-
-std::size_t longest_queue(const std::vector<scheduled_policy>& schedule) {
-  std::size_t longest = 0;
-  for (const scheduled_policy& p : schedule) longest = std::max(longest, p.policy.traits().queue_length);
-  return longest;
-}
-
-std::deque<std::uint64_t> switch_steps(const std::vector<scheduled_policy>& schedule) {
-  std::deque<std::uint64_t> steps;
-  for (std::size_t i = 1; i < schedule.size(); ++i) steps.push_back(schedule[i].from_step);
-  return steps;
 }
 
 } // namespace mailgrad

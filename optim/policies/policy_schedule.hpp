@@ -2,12 +2,8 @@
 
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
-#include <cstddef>
-#include <cstdint>
+#include <algorithm>
 #include <deque>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
@@ -27,12 +23,10 @@ std::vector<std::string> plugins_of_policy(std::string_view text);
 bool is_automatic(std::string_view text);
 
 /// Refuses what is more than one policy: a schedule, a policy with a step, and auto.
-///
 /// Errors  std::invalid_argument in one line, which says what a switch during a run takes.
 void require_one_policy(std::string_view text);
 
 /// "async, sync@1000, ssp:3@2000": the first policy begins with the run, each other at its step.
-///
 /// Errors  std::invalid_argument in one line: a policy that policy_spec refuses; a step that is missing, no
 ///         whole number or not after the one before; auto beside another, or as parse_auto() has it.
 std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::uint32_t workers);
@@ -41,9 +35,17 @@ std::vector<scheduled_policy> parse_policy_schedule(std::string_view text, std::
 bool has_hogwild(const std::vector<scheduled_policy>& schedule);
 
 /// How many gradients wait at most in the queue of one of these policies; 0: none has one.
-std::size_t longest_queue(const std::vector<scheduled_policy>& schedule);
+inline std::size_t longest_queue(const std::vector<scheduled_policy>& schedule) {
+  std::size_t longest = 0;
+  for (const scheduled_policy& p : schedule) longest = std::max(longest, p.policy.traits().queue_length);
+  return longest;
+}
 
 /// The steps at which all policies but the first begin.
-std::deque<std::uint64_t> switch_steps(const std::vector<scheduled_policy>& schedule);
+inline std::deque<std::uint64_t> switch_steps(const std::vector<scheduled_policy>& schedule) {
+  std::deque<std::uint64_t> steps;
+  for (std::size_t i = 1; i < schedule.size(); ++i) steps.push_back(schedule[i].from_step);
+  return steps;
+}
 
 } // namespace mailgrad

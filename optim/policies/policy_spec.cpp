@@ -1,31 +1,23 @@
-#include <mailgrad/optim/policies/policy_spec.hpp>
-
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/async.hpp>
 #include <mailgrad/optim/policies/backup.hpp>
+#include <mailgrad/optim/policies/counted_batch.hpp>
 #include <mailgrad/optim/policies/custom_policy.hpp>
 #include <mailgrad/optim/policies/dssp.hpp>
 #include <mailgrad/optim/policies/k_async.hpp>
-#include <mailgrad/optim/policies/k_batch_async.hpp>
-#include <mailgrad/optim/policies/k_batch_sync.hpp>
 #include <mailgrad/optim/policies/malenia.hpp>
-#include <mailgrad/optim/policies/queue.hpp>
+#include <mailgrad/optim/policies/policy_spec.hpp>
 #include <mailgrad/optim/policies/quorum.hpp>
-#include <mailgrad/optim/policies/rennala.hpp>
 #include <mailgrad/optim/policies/ringleader.hpp>
 #include <mailgrad/optim/policies/ringmaster.hpp>
 #include <mailgrad/optim/policies/ssp.hpp>
 #include <mailgrad/optim/policies/sync.hpp>
 #include <mailgrad/options/number.hpp>
-#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
-#include <stdexcept>
 
 namespace mailgrad {
 
@@ -43,7 +35,6 @@ constexpr maker maker_of() {
     return [](policy_numbers, world_size) -> std::unique_ptr<policy> { return nullptr; };
 }
 
-/// The upper limit of a number.
 enum class limit : std::uint8_t { none, workers, workers_but_one };
 
 /// How many numbers stand after a policy's colon, what they mean, and their range.
@@ -121,50 +112,22 @@ constexpr std::array known_policies{
 
 struct custom_known_policy {
   std::string word, form;
-  known_policy policy;
+  known_policy known;
 
   custom_known_policy(std::string_view called, const custom_policy_entry& entry)
       : word(called), form(word + (entry.numbers == 0   ? ""
                                    : entry.numbers == 1 ? ":1"
                                                         : ":1,2")),
-        policy{word, {form, "of your own"}, form, {entry.numbers, "each number"}, entry.make} {}
-  custom_known_policy(const custom_known_policy&) = delete; // `policy` points into it
+        known{word, {form, "of your own"}, form, {entry.numbers, "each number"}, entry.make} {}
+  custom_known_policy(const custom_known_policy&) = delete; // `known` points into it
   custom_known_policy& operator=(const custom_known_policy&) = delete;
-
-  bool is(const custom_policy_entry& entry) const { return policy.make == entry.make; }
+  static bool can_be_made(const custom_policy_entry& e) { return e.make && e.numbers <= 2; }
 };
 
-custom_entries<custom_known_policy>& custom_policies() {
-  static custom_entries<custom_known_policy> all;
+auto& policies() {
+  static choice_registry<known_policy, custom_known_policy, custom_policy_entry> all(
+      {"policy", "policies", "", "mailgrad_plugin_policy", custom_policy_version}, known_policies);
   return all;
-}
-
-void require_usable(std::string_view word, const custom_policy_entry& entry) {
-  if (entry.interface_version != custom_policy_version)
-    refuse_policy(word,
-                  fmt::format("has version {} of the interface for policies, this mailgrad has version {}",
-                              entry.interface_version, custom_policy_version));
-  if (!is_custom_name(entry.name))
-    refuse_policy(word, "the name of a policy is of letters, digits, '-' and '_'");
-  if (!entry.make || entry.numbers > 2) refuse_policy(word, "its entry says not how it is made");
-}
-
-const known_policy& load_policy(std::string_view file) {
-  plugin_library library(file, [file](const std::string& why) { refuse_policy(file, why); });
-  const auto& entry = *static_cast<const custom_policy_entry*>(library.table_from("mailgrad_plugin_policy"));
-  require_usable(file, entry);
-  const known_policy& added = custom_policies().add(file, entry, "policy").policy;
-  library.keep();
-  return added;
-}
-
-const known_policy& find_policy(std::string_view name) {
-  const auto found = std::ranges::find(known_policies, name, &known_policy::name);
-  if (found != known_policies.end()) return *found;
-  if (const custom_known_policy* own = custom_policies().find(name)) return own->policy;
-  if (names_a_plugin(name)) return load_policy(name);
-  throw std::invalid_argument(
-      fmt::format("policy '{}' is unknown; {}", name, suggestion(name, policy_names())));
 }
 
 /// The time in "grace=0.5".
@@ -213,59 +176,6 @@ void check_against(std::string_view text, const known_policy& p, std::uint64_t n
                                   workers == 1 ? "worker" : "workers", p.rule.what, most));
 }
 
-} // namespace
-
-[[noreturn]] void refuse_policy(std::string_view text, const std::string& why) {
-  throw std::invalid_argument(fmt::format("policy '{}': {}", text, why));
-}
-
-std::vector<std::string_view> policy_names() {
-  std::vector<std::string_view> names;
-  names.reserve(known_policies.size());
-  for (const known_policy& p : known_policies) names.push_back(p.name);
-  for (const std::string_view own : custom_policies().words()) names.push_back(own);
-  return names;
-}
-
-std::vector<policy_form> policy_forms() {
-  std::vector<policy_form> forms;
-  forms.reserve(known_policies.size());
-  for (const known_policy& p : known_policies) forms.push_back(p.form);
-  return forms;
-}
-
-void register_policy(const custom_policy_entry& entry) {
-  require_usable(entry.name, entry);
-  if (std::ranges::find(known_policies, entry.name, &known_policy::name) != known_policies.end())
-    refuse_policy(entry.name, "is one of Mailgrad's; give yours another name");
-  custom_policies().add(entry.name, entry, "policy");
-}
-
-void register_policy(const custom_policy_entry& entry, std::string_view word) {
-  require_usable(word, entry);
-  custom_policies().add(word, entry, "policy");
-}
-
-bool is_known_policy(std::string_view word) {
-  return std::ranges::find(known_policies, word, &known_policy::name) != known_policies.end() ||
-         custom_policies().find(word);
-}
-
-void require_loaded(std::string_view text) {
-  if (const std::string_view word = name_of_choice(text); names_a_plugin(word) && !is_known_policy(word))
-    refuse_policy(text, "a plug-in is loaded by the process that names it, and by no other");
-}
-
-namespace {
-
-/// Gradients of a policy wait for their round or in a queue. A shard would fill both, and empty one.
-void require_one_waiting_room(std::string_view text, const policy& made) {
-  if (made.has_rounds() && (made.takes_first() > 0 || made.queue_length() > 0))
-    refuse_policy(text,
-                  "has rounds, and its gradients would wait in a queue as well: expected takes_first() and "
-                  "queue_length() of 0 beside has_rounds()");
-}
-
 /// Whether a verdict depends on who came first, or on when. Where it depends on the versions since a
 /// gradient's weights were read, as with ringmaster, it does. One of a user's own may.
 bool reads_arrival(std::string_view name) {
@@ -276,32 +186,50 @@ bool reads_arrival(std::string_view name) {
 
 } // namespace
 
+[[noreturn]] void refuse_policy(std::string_view text, const std::string& why) {
+  throw std::invalid_argument(fmt::format("policy '{}': {}", text, why));
+}
+std::vector<std::string_view> policy_names() { return policies().names(); }
+std::vector<policy_form> policy_forms() {
+  std::vector<policy_form> forms;
+  for (const known_policy& p : known_policies) forms.push_back(p.form);
+  return forms;
+}
+void register_policy(const custom_policy_entry& entry) { policies().add(entry); }
+void register_policy(const custom_policy_entry& entry, std::string_view word) { policies().add(word, entry); }
+bool is_known_policy(std::string_view word) { return policies().find(word) != nullptr; }
+void require_loaded(std::string_view text) {
+  if (const std::string_view word = name_of_choice(text); names_a_plugin(word) && !is_known_policy(word))
+    refuse_policy(text, "a plug-in is loaded by the process that names it, and by no other");
+}
+
 policy_spec::policy_spec(std::string_view text, std::uint32_t workers) : text_(text), workers_(workers) {
   const named_choice choice(text);
-  const known_policy& p = find_policy(choice.name);
+  const known_policy& p = policies().find_or_load(choice.name);
   numbers_ = numbers_of(choice, p);
   for (std::size_t i = 0; i < p.rule.count; ++i) check_against(text, p, numbers_[i], workers);
   if (p.rule.gathers) gathers_ = numbers_.front();
   make_ = p.make;
   const auto made = make();
-  if (made) {
-    require_one_waiting_room(text, *made);
-    traits_ = {true,
-               made->always_fresh(),
-               made->makes_batches(),
-               made->shards_agree(),
-               made->deals_by_rank(),
-               made->queue_length(),
-               made->most_stale().has_value(),
-               made->has_rounds(),
-               reads_arrival(made->name())};
-  } else {
-    traits_.needs_shards = false;
-  }
+  traits_.needs_shards = made != nullptr;
+  if (!made) return;
+  // Gradients wait for their round or in a queue. A shard would fill both, and empty one.
+  if (made->has_rounds() && (made->takes_first() > 0 || made->queue_length() > 0))
+    refuse_policy(text,
+                  "has rounds, and its gradients would wait in a queue as well: expected takes_first() and "
+                  "queue_length() of 0 beside has_rounds()");
+  traits_ = {true,
+             made->always_fresh(),
+             made->makes_batches(),
+             made->shards_agree(),
+             made->deals_by_rank(),
+             made->queue_length(),
+             made->most_stale().has_value(),
+             made->has_rounds(),
+             reads_arrival(made->name())};
 }
 
 std::unique_ptr<policy> policy_spec::make() const { return make_(numbers_, {workers_}); }
-
 std::unique_ptr<policy> make_policy(std::string_view text, std::uint32_t workers) {
   std::unique_ptr<policy> made = policy_spec(text, workers).make();
   if (!made) refuse_policy(text, "its workers ask no parameter actor");

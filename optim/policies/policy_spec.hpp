@@ -2,13 +2,6 @@
 
 #include <mailgrad/optim/policies/policy.hpp>
 
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 namespace mailgrad {
 
 /// The properties of a policy, known without an object of it.
@@ -29,10 +22,8 @@ struct policy_traits {
 class policy_spec {
 public:
   /// "async", "ssp:3", "dssp:1,4", "hogwild", or one of a user's own, "mine:3" or "./libmine.so:3".
-  ///
   /// Errors  std::invalid_argument in one line that says what would be right.
   policy_spec(std::string_view text, std::uint32_t workers);
-
   const std::string& text() const noexcept { return text_; }
   const policy_traits& traits() const noexcept { return traits_; }
   /// Null if it needs no shards.
@@ -40,7 +31,6 @@ public:
   /// An update is made of so many gradients at least, unless the workers that fill its batch have gone. 1 if
   /// that is not known.
   std::uint64_t gathers() const noexcept { return gathers_; }
-
   friend bool operator==(const policy_spec& a, const policy_spec& b) noexcept {
     return a.text_ == b.text_ && a.workers_ == b.workers_;
   }
@@ -64,7 +54,6 @@ std::vector<std::string_view> policy_names();
 
 /// Requires that a policy_spec of this text would load no library: another process, or a page, must not have
 /// this one do so.
-///
 /// Errors  std::invalid_argument in one line.
 void require_loaded(std::string_view text);
 
@@ -79,7 +68,6 @@ struct policy_form {
 std::vector<policy_form> policy_forms();
 
 /// An object of a policy that has one.
-///
 /// Errors  as policy_spec; std::invalid_argument for "hogwild".
 std::unique_ptr<policy> make_policy(std::string_view text, std::uint32_t workers);
 

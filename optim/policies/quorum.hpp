@@ -2,10 +2,6 @@
 
 #include <mailgrad/optim/policies/attendance.hpp>
 
-#include <algorithm>
-#include <cstdint>
-#include <optional>
-
 namespace mailgrad {
 
 /// One update from all who have sent a gradient when a quorum is there and a grace window is over: the window
@@ -17,21 +13,17 @@ namespace mailgrad {
 /// Source  Douillard et al., "Decoupled DiLoCo for Resilient Distributed Pre-training", 2026,
 ///         arXiv:2604.21428. Differs: the window has one length and does not adapt, weights of a worker are
 ///         samples alone, all of the model is one fragment, and a worker waits for the update that it is in.
-class quorum_policy final : public policy {
+class quorum_policy final : public attended_policy {
 public:
   static constexpr std::string_view policy_name = "quorum";
 
   /// `grace` is in nanoseconds.
   quorum_policy(std::uint64_t k, std::uint64_t grace, world_size workers)
       : k_(k), grace_(static_cast<std::int64_t>(grace)), takes_all_(k >= workers.value) {}
-
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }
   bool always_fresh() const noexcept override { return takes_all_; }
-  bool makes_batches() const noexcept override { return true; }
-  bool holds_until_update() const noexcept override { return true; }
   weighing weighs() const noexcept override { return weighing::samples; }
-  void join(rank worker) override { workers_.join(worker); }
   void leave(rank worker) override {
     workers_.leave(worker);
     open_if_met();
@@ -57,7 +49,6 @@ public:
     return *opened_ + grace_;
   }
   void close() override { closed_ = opened_.has_value(); }
-  bool may_start(rank worker) const override { return workers_.awaited(worker); }
   /// A window that was open when this was kept ends at once when the run goes on, since its moment is of
   /// another clock.
   void keep(archive& a) override {
@@ -79,8 +70,7 @@ private:
 
   std::uint64_t k_;
   std::int64_t grace_;
-  bool takes_all_; ///< K = N: nobody computes while an update is made
-  attendance workers_;
+  bool takes_all_;                     ///< K = N: nobody computes while an update is made
   std::int64_t last_ = 0;              ///< when the last gradient of the batch came
   std::optional<std::int64_t> opened_; ///< when the quorum was there
   bool closed_ = false;                ///< the window is over

@@ -14,9 +14,7 @@ namespace mailgrad {
 class ringmaster_policy final : public policy {
 public:
   static constexpr std::string_view policy_name = "ringmaster";
-
   explicit ringmaster_policy(std::uint64_t threshold) : threshold_(threshold) {}
-
   std::string_view name() const noexcept override { return policy_name; }
   bool shards_agree() const noexcept override { return true; }
   bool always_fresh() const noexcept override { return threshold_ == 1; }

@@ -7,15 +7,12 @@ namespace mailgrad {
 /// Stale-synchronous: gradients are applied as they come, and a worker may start a step while it is at most s
 /// steps ahead of the slowest. So what it reads holds all updates of every worker's steps up to its own less
 /// s. With s = 0 all workers keep in step, as at a barrier.
-///
 /// Source  Ho et al., "More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server", NIPS
 ///         2013.
 class ssp_policy final : public policy {
 public:
   static constexpr std::string_view policy_name = "ssp";
-
   explicit ssp_policy(std::uint64_t bound) : bound_(bound) {}
-
   std::string_view name() const noexcept override { return policy_name; }
   void join(rank worker) override { clocks_.join(worker); }
   void leave(rank worker) override { clocks_.leave(worker); }

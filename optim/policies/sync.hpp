@@ -11,35 +11,16 @@ namespace mailgrad {
 /// then wait for each other at two shards.
 /// Source  Valiant, "A Bridging Model for Parallel Computation", CACM 33(8), 1990; for SGD: Chen, Pan, Monga,
 ///         Bengio & Jozefowicz, "Revisiting Distributed Synchronous SGD", 2016, arXiv:1604.00981.
-class sync_policy final : public policy {
+class sync_policy final : public attended_policy {
 public:
   static constexpr std::string_view policy_name = "sync";
-
   std::string_view name() const noexcept override { return policy_name; }
   bool always_fresh() const noexcept override { return true; }
   bool deals_by_rank() const noexcept override { return true; }
-  bool makes_batches() const noexcept override { return true; }
-  bool holds_until_update() const noexcept override { return true; }
-  void join(rank worker) override { workers_.join(worker); }
-  void leave(rank worker) override { workers_.leave(worker); }
-  decision judge(const gradient_stamp& g) override {
-    if (!workers_.awaited(g.worker)) return {verdict::discard, "not awaited"};
-    workers_.arrive(g.worker);
-    return {verdict::merge};
-  }
   bool batch_complete() const override {
     return workers_.arrived() > 0 && workers_.arrived() == workers_.expected();
   }
-  void batch_applied() override { workers_.batch_applied(); }
-  bool may_start(rank worker) const override { return workers_.awaited(worker); }
   std::optional<rank> first_awaited() const override { return workers_.first_awaited(); }
-  void keep(archive& a) override {
-    a.version(1);
-    a.field("workers", workers_);
-  }
-
-private:
-  attendance workers_;
 };
 
 } // namespace mailgrad

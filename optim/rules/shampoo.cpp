@@ -1,12 +1,7 @@
-#include <mailgrad/kernels/update.hpp>
-#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/clip.hpp>
 #include <mailgrad/optim/rules/shampoo.hpp>
 
-#include <algorithm>
-#include <array>
 #include <bit>
-#include <cmath>
 #include <utility>
 
 namespace mailgrad {
@@ -32,12 +27,181 @@ void add_to_diagonal(std::size_t n, float x, std::span<float> m) {
   for (std::size_t i = 0; i < n; ++i) m[i * n + i] += x;
 }
 
+/// The matrix of one side of a gradient G of a matrix: L and its root on the left, R and its root on the
+/// right.
+struct matrix_side {
+  bool is_left;
+  std::size_t n;      ///< rows and columns of the matrix
+  gemm_shape square;  ///< G G^T on the left, G^T G on the right
+  gemm_shape product; ///< of the root and G, or of G and the root
+};
+
+std::array<matrix_side, 2> sides_of(const matrix_dims& d) {
+  using enum operand_order;
+  return {{{true, d.rows, {d.rows, d.rows, d.columns, as_is, transposed}, {d.rows, d.columns, d.rows}},
+           {false,
+            d.columns,
+            {d.columns, d.columns, d.rows, transposed, as_is},
+            {d.rows, d.columns, d.columns}}}};
+}
+
+/// Shampoo: AdaGrad whose square of the past is a matrix for each side of a matrix.
+///
+///     L = L + G G^T,   R = R + G^T G,   from epsilon I
+///     w = w - rate L^(-1/4) G R^(-1/4)
+///
+/// A side longer than `largest` has no matrix; the exponent of the other is then -1/2. Scalars, vectors,
+/// matrices without a side, and tables whose gradients come as rows take AdaGrad. The roots are computed at
+/// updates 1, 2, 4, ... and at each multiple of `every`, because they cost far more than the rest.
+///
+/// We took Shampoo and not SOAP (Vyas et al., 2024), which rotates Adam by the eigenvectors of L and R: it
+/// needs eigenvectors and factors Q R, where Shampoo's roots are products alone, which Mailgrad has fast on
+/// one thread and the same to the bit; and two more floats for a weight.
+/// Source  Gupta, Koren & Singer, "Shampoo: preconditioned stochastic tensor optimization", ICML 2018,
+///         arXiv:1802.09568, Algorithm 1. Differs: the roots, by inverse_root(), are not of each update.
+/// Shapes  state "sum_of_squares": float32[shard], for AdaGrad. States "left", "right" and their roots: the
+///         matrices of all variables, one after the other.
+class shampoo_rule final : public variable_rule {
+public:
+  shampoo_rule(const shampoo_options& options, std::size_t shard_size,
+               std::span<const shard_variable> variables)
+      : options_(options), sum_of_squares_(shard_size * sizeof(float)) {
+    for (const shard_variable& v : variables) {
+      place at{v.offset, sides_of(as_matrix(v.dims))};
+      for (std::size_t i = 0; i < at.sides.size(); ++i)
+        if (v.dims.rank() >= 2 && !v.in_rows && at.sides[i].n <= options_.largest)
+          at.begins[i] = reserve(at.sides[i], kept_[i], v.dims.size());
+      places_.push_back(at);
+    }
+    for (kept& k : kept_) {
+      k.sums = block(k.floats * sizeof(float));
+      k.roots = block(k.floats * sizeof(float));
+    }
+    for (const place& at : places_)
+      for_each_side(at, [&](const matrix_side& side, kept& k, std::size_t begin) {
+        for (std::size_t i = 0; i < side.n; ++i)
+          k.sums.as<float>()[begin + i * (side.n + 1)] = static_cast<float>(options_.epsilon);
+      });
+  }
+
+  void update(const variable_step& work) override {
+    const place& at = places_[work.variable];
+    if (!at.begins[0] && !at.begins[1]) return update_by_adagrad(work, at);
+    add_square(work, at);
+    const bool due =
+        work.step % options_.every == 0 || (work.step < options_.every && std::has_single_bit(work.step));
+    if (due || !has_roots(at)) find_roots(at);
+    scale_in_place(host_stream{}, static_cast<float>(1 - work.rate * work.decay), work.weights);
+    add_to_sum(host_stream{}, static_cast<float>(-work.rate), preconditioned(work, at), work.weights);
+  }
+  void update_rows(const rows_step& work) override {
+    const weight_penalty penalty{static_cast<float>(work.l2), static_cast<float>(work.rate * work.decay)};
+    const std::array states{sum_of_squares_.as<float>().data() + work.first};
+    mailgrad::update_rows(host_stream{}, adagrad(work.rate), penalty, work.rows, states);
+  }
+  std::vector<optimizer_state> state() override {
+    return {{"sum_of_squares", sum_of_squares_.as<float>()},
+            {"left", kept_[0].sums.as<float>()},
+            {"left root", kept_[0].roots.as<float>()},
+            {"right", kept_[1].sums.as<float>()},
+            {"right root", kept_[1].roots.as<float>()}};
+  }
+
+private:
+  struct place {
+    std::size_t offset;
+    std::array<matrix_side, 2> sides;
+    std::array<std::optional<std::size_t>, 2> begins{}; ///< of the matrix of a side, if it has one
+  };
+
+  /// What is kept of one side of all variables.
+  struct kept {
+    std::size_t floats = 0;
+    block sums, roots;
+    block product; ///< with the root, of the largest variable
+  };
+
+  std::size_t reserve(const matrix_side& side, kept& k, std::size_t weights) {
+    products_.expect(side.square);
+    products_.expect(side.product);
+    root_.expect(side.n);
+    grow(square_, side.n * side.n);
+    grow(k.product, weights);
+    return std::exchange(k.floats, k.floats + side.n * side.n);
+  }
+
+  /// Calls `f(side, what is kept of it, where its matrix begins)` for the sides that have one, left first.
+  template <class F>
+  void for_each_side(const place& at, F f) {
+    for (std::size_t i = 0; i < at.sides.size(); ++i)
+      if (at.begins[i]) f(at.sides[i], kept_[i], *at.begins[i]);
+  }
+
+  void add_square(const variable_step& work, const place& at) {
+    const float* const g = work.gradient.data();
+    for_each_side(at, [&](const matrix_side& side, kept& k, std::size_t begin) {
+      const std::span<float> product = square_.as<float>().first(side.n * side.n);
+      products_.multiply(side.square, g, g, product.data());
+      add_to_sum(host_stream{}, 1, product, k.sums.as<float>().subspan(begin, product.size()));
+    });
+  }
+
+  /// A root that the iteration does not find stays as it was, as Anil et al. do.
+  void find_roots(const place& at) {
+    const unsigned p = at.begins[0] && at.begins[1] ? 4 : 2;
+    for_each_side(at, [&](const matrix_side& side, kept& k, std::size_t begin) {
+      root_.compute(side.n, p, k.sums.as<float>().subspan(begin, side.n * side.n),
+                    k.roots.as<float>().subspan(begin, side.n * side.n));
+    });
+  }
+
+  std::span<const float> preconditioned(const variable_step& work, const place& at) {
+    std::span<const float> result = work.gradient;
+    for_each_side(at, [&](const matrix_side& side, kept& k, std::size_t begin) {
+      const std::span<float> product = k.product.as<float>().first(result.size());
+      const float* const root = k.roots.as<float>().data() + begin;
+      products_.multiply(side.product, side.is_left ? root : result.data(),
+                         side.is_left ? result.data() : root, product.data());
+      result = product;
+    });
+    return result;
+  }
+
+  adagrad_update adagrad(double rate) const {
+    return {static_cast<float>(rate), static_cast<float>(options_.epsilon)};
+  }
+
+  void update_by_adagrad(const variable_step& work, const place& at) {
+    const scaled_gradient gradient{work.gradient.data(), 1};
+    const weight_penalty penalty{0, static_cast<float>(work.rate * work.decay)};
+    const std::array states{sum_of_squares_.as<float>().data() + at.offset};
+    mailgrad::update(host_stream{}, adagrad(work.rate), penalty, {work.weights, work.weights, {&gradient, 1}},
+                     states);
+  }
+
+  /// A variable may get its first gradient at any step of the shard. A root has no zero on its diagonal.
+  bool has_roots(const place& at) {
+    bool all = true;
+    for_each_side(at, [&](const matrix_side&, kept& k, std::size_t begin) {
+      all = all && k.roots.as<float>()[begin] != 0;
+    });
+    return all;
+  }
+
+  shampoo_options options_;
+  std::vector<place> places_; ///< by variable
+  std::array<kept, 2> kept_;  ///< by side, left first
+  block sum_of_squares_;
+  matrix_products products_;
+  inverse_root root_;
+  block square_; ///< G G^T or G^T G of the largest side
+};
+
 } // namespace
 
 void inverse_root::expect(std::size_t n) {
   products_.expect({n, n, n});
-  for (block* b : {&from_, &root_, &factor_, &power_, &spare_})
-    if (b->bytes() < n * n * sizeof(float)) *b = block(n * n * sizeof(float));
+  for (block* b : {&from_, &root_, &factor_, &power_, &spare_}) grow(*b, n * n);
 }
 
 void inverse_root::begin(std::size_t n, unsigned p, std::span<const float> a) {
@@ -77,8 +241,7 @@ bool inverse_root::compute(std::size_t n, unsigned p, std::span<const float> a, 
   for (int i = 0; i < most_steps; ++i) {
     const double distance = iterate(n, p);
     if (!std::isfinite(distance)) return false;
-    const bool done = distance < 1e-6 || (distance < near && distance > before / 2);
-    if (done) {
+    if (distance < 1e-6 || (distance < near && distance > before / 2)) {
       std::ranges::copy(root_.as<float>().first(n * n), root.begin());
       return true;
     }
@@ -86,19 +249,6 @@ bool inverse_root::compute(std::size_t n, unsigned p, std::span<const float> a, 
   }
   return false;
 }
-
-namespace {
-
-gemm_shape left_square(const matrix_dims& d) {
-  return {d.rows, d.rows, d.columns, operand_order::as_is, operand_order::transposed};
-}
-gemm_shape right_square(const matrix_dims& d) {
-  return {d.columns, d.columns, d.rows, operand_order::transposed, operand_order::as_is};
-}
-gemm_shape times_left(const matrix_dims& d) { return {d.rows, d.columns, d.rows}; }
-gemm_shape times_right(const matrix_dims& d) { return {d.rows, d.columns, d.columns}; }
-
-} // namespace
 
 std::size_t floats_of_matrices(const shampoo_options& options, const shape& dims) {
   if (dims.rank() < 2) return 0;
@@ -109,139 +259,9 @@ std::size_t floats_of_matrices(const shampoo_options& options, const shape& dims
   return floats;
 }
 
-shampoo_rule::shampoo_rule(const shampoo_options& options, std::size_t shard_size,
-                           std::span<const shard_variable> variables)
-    : options_(options), sum_of_squares_(shard_size * sizeof(float)) {
-  for (const shard_variable& v : variables) {
-    place at{v.offset, as_matrix(v.dims)};
-    if (v.dims.rank() >= 2 && !v.in_rows) {
-      at.left = reserve(left_, at.dims.rows);
-      at.right = reserve(right_, at.dims.columns);
-      expect(at.dims, at);
-    }
-    places_.push_back(at);
-  }
-  begin(left_);
-  begin(right_);
-  for (const place& at : places_) {
-    if (at.left)
-      for (std::size_t i = 0; i < at.dims.rows; ++i)
-        left_.sums.as<float>()[*at.left + i * (at.dims.rows + 1)] = static_cast<float>(options_.epsilon);
-    if (at.right)
-      for (std::size_t i = 0; i < at.dims.columns; ++i)
-        right_.sums.as<float>()[*at.right + i * (at.dims.columns + 1)] = static_cast<float>(options_.epsilon);
-  }
-}
-
-std::optional<std::size_t> shampoo_rule::reserve(side& s, std::size_t n) {
-  if (n > options_.largest) return std::nullopt;
-  const std::size_t begin = s.floats;
-  s.floats += n * n;
-  return begin;
-}
-
-void shampoo_rule::begin(side& s) {
-  s.sums = block(s.floats * sizeof(float));
-  s.roots = block(s.floats * sizeof(float));
-}
-
-void shampoo_rule::expect(const matrix_dims& dims, const place& at) {
-  const std::size_t floats = dims.rows * dims.columns;
-  if (at.left) {
-    products_.expect(left_square(dims));
-    products_.expect(times_left(dims));
-    root_.expect(dims.rows);
-    grow(square_, dims.rows * dims.rows);
-    grow(half_, floats);
-  }
-  if (!at.right) return;
-  products_.expect(right_square(dims));
-  products_.expect(times_right(dims));
-  root_.expect(dims.columns);
-  grow(square_, dims.columns * dims.columns);
-  grow(whole_, floats);
-}
-
-bool shampoo_rule::roots_are_due(std::uint64_t step) const {
-  return step % options_.every == 0 || (step < options_.every && std::has_single_bit(step));
-}
-
-/// A variable may get its first gradient at any step of the shard. A root has no zero on its diagonal.
-bool shampoo_rule::has_roots(const place& at) const {
-  return (!at.left || left_.roots.as<float>()[*at.left] != 0) &&
-         (!at.right || right_.roots.as<float>()[*at.right] != 0);
-}
-
-void shampoo_rule::update(const variable_step& work) {
-  const place& at = places_[work.variable];
-  if (!at.left && !at.right) return update_by_adagrad(work, at);
-  add_square(work, at);
-  if (roots_are_due(work.step) || !has_roots(at)) find_roots(at);
-  scale_in_place(host_stream{}, static_cast<float>(1 - work.rate * work.decay), work.weights);
-  add_to_sum(host_stream{}, static_cast<float>(-work.rate), preconditioned(work, at), work.weights);
-}
-
-void shampoo_rule::add_square(const variable_step& work, const place& at) {
-  const float* const g = work.gradient.data();
-  const auto add = [&](const gemm_shape& square, block& sums, std::size_t begin) {
-    const std::span<float> product = square_.as<float>().first(square.m * square.m);
-    products_.multiply(square, g, g, product.data());
-    add_to_sum(host_stream{}, 1, product, sums.as<float>().subspan(begin, product.size()));
-  };
-  if (at.left) add(left_square(at.dims), left_.sums, *at.left);
-  if (at.right) add(right_square(at.dims), right_.sums, *at.right);
-}
-
-/// A root that the iteration does not find stays as it was, as Anil et al. do.
-void shampoo_rule::find_roots(const place& at) {
-  const unsigned p = at.left && at.right ? 4 : 2;
-  const auto find = [&](side& s, std::size_t begin, std::size_t n) {
-    root_.compute(n, p, s.sums.as<float>().subspan(begin, n * n), s.roots.as<float>().subspan(begin, n * n));
-  };
-  if (at.left) find(left_, *at.left, at.dims.rows);
-  if (at.right) find(right_, *at.right, at.dims.columns);
-}
-
-std::span<const float> shampoo_rule::preconditioned(const variable_step& work, const place& at) {
-  std::span<const float> result = work.gradient;
-  if (at.left) {
-    const std::span<float> half = half_.as<float>().first(result.size());
-    products_.multiply(times_left(at.dims), left_.roots.as<float>().data() + *at.left, result.data(),
-                       half.data());
-    result = half;
-  }
-  if (at.right) {
-    const std::span<float> whole = whole_.as<float>().first(result.size());
-    products_.multiply(times_right(at.dims), result.data(), right_.roots.as<float>().data() + *at.right,
-                       whole.data());
-    result = whole;
-  }
-  return result;
-}
-
-void shampoo_rule::update_by_adagrad(const variable_step& work, const place& at) {
-  const scaled_gradient gradient{work.gradient.data(), 1};
-  const weight_penalty penalty{0, static_cast<float>(work.rate * work.decay)};
-  const std::array states{sum_of_squares_.as<float>().data() + at.offset};
-  mailgrad::update(host_stream{},
-                   adagrad_update{static_cast<float>(work.rate), static_cast<float>(options_.epsilon)},
-                   penalty, {work.weights, work.weights, {&gradient, 1}}, states);
-}
-
-void shampoo_rule::update_rows(const rows_step& work) {
-  const weight_penalty penalty{static_cast<float>(work.l2), static_cast<float>(work.rate * work.decay)};
-  const std::array states{sum_of_squares_.as<float>().data() + work.first};
-  mailgrad::update_rows(host_stream{},
-                        adagrad_update{static_cast<float>(work.rate), static_cast<float>(options_.epsilon)},
-                        penalty, work.rows, states);
-}
-
-std::vector<optimizer_state> shampoo_rule::state() {
-  return {{"sum_of_squares", sum_of_squares_.as<float>()},
-          {"left", left_.sums.as<float>()},
-          {"left root", left_.roots.as<float>()},
-          {"right", right_.sums.as<float>()},
-          {"right root", right_.roots.as<float>()}};
+std::unique_ptr<variable_rule> make_rule(const shampoo_options& options, std::size_t shard_size,
+                                         std::span<const shard_variable> variables) {
+  return std::make_unique<shampoo_rule>(options, shard_size, variables);
 }
 
 } // namespace mailgrad

@@ -1,25 +1,24 @@
-#include <mailgrad/optim/rules/variable_rule.hpp>
-
-#include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/optim/clip.hpp>
-#include <mailgrad/optim/custom_rule.hpp>
-#include <mailgrad/optim/optimizer.hpp>
 #include <mailgrad/optim/rules/muon.hpp>
 #include <mailgrad/optim/rules/shampoo.hpp>
+#include <mailgrad/optim/rules/variable_rule.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace mailgrad {
 
 namespace {
+
+double length(std::span<const float> x) { return std::sqrt(sum_of_squares(host_stream{}, x)); }
+
+std::size_t largest_of(std::span<const shard_variable> variables) {
+  std::size_t largest = 0;
+  for (const shard_variable& v : variables) largest = std::max(largest, v.dims.size());
+  return largest;
+}
 
 /// LARS: momentum with a learning rate for each variable, in proportion to the length of its weights over
 /// that of its gradient. For large batches, as many workers under sync make them.
@@ -35,10 +34,30 @@ namespace {
 /// Shapes  state "velocity": float32[shard].
 class lars_rule final : public variable_rule {
 public:
-  lars_rule(const lars_options& options, std::size_t shard_size, std::span<const shard_variable> variables);
+  lars_rule(const lars_options& options, std::size_t shard_size, std::span<const shard_variable> variables)
+      : options_(options), velocity_(shard_size * sizeof(float)) {
+    for (const shard_variable& v : variables) offsets_.push_back(v.offset);
+  }
 
-  void update(const variable_step& work) override;
-  std::vector<optimizer_state> state() override;
+  void update(const variable_step& work) override {
+    const double of_weights = length(work.weights);
+    const double of_gradient = length(work.gradient);
+    double lambda = 1;
+    if (of_weights > 0 && of_gradient > 0)
+      lambda = options_.trust * of_weights / (of_gradient + work.decay * of_weights);
+    const auto rate = static_cast<float>(work.rate * lambda);
+    const auto momentum = static_cast<float>(options_.momentum);
+    const auto decay = static_cast<float>(work.decay);
+    float* const w = work.weights.data();
+    float* const v = velocity_.as<float>().data() + offsets_[work.variable];
+    const float* const g = work.gradient.data();
+#pragma omp simd
+    for (std::size_t i = 0; i < work.weights.size(); ++i) {
+      v[i] = momentum * v[i] + rate * (g[i] + decay * w[i]);
+      w[i] -= v[i];
+    }
+  }
+  std::vector<optimizer_state> state() override { return {{"velocity", velocity_.as<float>()}}; }
 
 private:
   lars_options options_;
@@ -61,10 +80,41 @@ private:
 /// Shapes  states "mean", "mean_square": float32[shard].
 class lamb_rule final : public variable_rule {
 public:
-  lamb_rule(const lamb_options& options, std::size_t shard_size, std::span<const shard_variable> variables);
+  lamb_rule(const lamb_options& options, std::size_t shard_size, std::span<const shard_variable> variables)
+      : options_(options), mean_(shard_size * sizeof(float)), mean_square_(shard_size * sizeof(float)),
+        step_(largest_of(variables) * sizeof(float)) {
+    for (const shard_variable& v : variables) offsets_.push_back(v.offset);
+  }
 
-  void update(const variable_step& work) override;
-  std::vector<optimizer_state> state() override;
+  void update(const variable_step& work) override {
+    const auto t = static_cast<double>(work.step);
+    const auto beta1 = static_cast<float>(options_.beta1), rest1 = static_cast<float>(1 - options_.beta1);
+    const auto beta2 = static_cast<float>(options_.beta2), rest2 = static_cast<float>(1 - options_.beta2);
+    const auto bias1 = static_cast<float>(1 / (1 - std::pow(options_.beta1, t)));
+    const auto root_bias2 = static_cast<float>(1 / std::sqrt(1 - std::pow(options_.beta2, t)));
+    const auto epsilon = static_cast<float>(options_.epsilon);
+    const auto decay = static_cast<float>(work.decay);
+    const std::size_t count = work.weights.size();
+    const std::span<float> step = step_.as<float>().first(count);
+    float* const r = step.data();
+    float* const m = mean_.as<float>().data() + offsets_[work.variable];
+    float* const v = mean_square_.as<float>().data() + offsets_[work.variable];
+    const float* const w = work.weights.data();
+    const float* const g = work.gradient.data();
+#pragma omp simd
+    for (std::size_t i = 0; i < count; ++i) {
+      m[i] = beta1 * m[i] + rest1 * g[i];
+      v[i] = beta2 * v[i] + rest2 * g[i] * g[i];
+      r[i] = bias1 * m[i] / (std::sqrt(v[i]) * root_bias2 + epsilon) + decay * w[i];
+    }
+    const double of_weights = sum_of_squares(host_stream{}, work.weights);
+    const double of_step = sum_of_squares(host_stream{}, step);
+    const double ratio = of_weights > 0 && of_step > 0 ? std::sqrt(of_weights / of_step) : 1;
+    add_to_sum(host_stream{}, static_cast<float>(-work.rate * ratio), step, work.weights);
+  }
+  std::vector<optimizer_state> state() override {
+    return {{"mean", mean_.as<float>()}, {"mean_square", mean_square_.as<float>()}};
+  }
 
 private:
   lamb_options options_;
@@ -74,87 +124,36 @@ private:
   block step_; ///< r of the largest variable
 };
 
-double length(std::span<const float> x) { return std::sqrt(sum_of_squares(host_stream{}, x)); }
-
-lars_rule::lars_rule(const lars_options& options, std::size_t shard_size,
-                     std::span<const shard_variable> variables)
-    : options_(options), velocity_(shard_size * sizeof(float)) {
-  for (const shard_variable& v : variables) offsets_.push_back(v.offset);
-}
-
-void lars_rule::update(const variable_step& work) {
-  const double of_weights = length(work.weights);
-  const double of_gradient = length(work.gradient);
-  double lambda = 1;
-  if (of_weights > 0 && of_gradient > 0)
-    lambda = options_.trust * of_weights / (of_gradient + work.decay * of_weights);
-  const auto rate = static_cast<float>(work.rate * lambda);
-  const auto momentum = static_cast<float>(options_.momentum);
-  const auto decay = static_cast<float>(work.decay);
-  float* const w = work.weights.data();
-  float* const v = velocity_.as<float>().data() + offsets_[work.variable];
-  const float* const g = work.gradient.data();
-#pragma omp simd
-  for (std::size_t i = 0; i < work.weights.size(); ++i) {
-    v[i] = momentum * v[i] + rate * (g[i] + decay * w[i]);
-    w[i] -= v[i];
-  }
-}
-
-std::vector<optimizer_state> lars_rule::state() { return {{"velocity", velocity_.as<float>()}}; }
-
-lamb_rule::lamb_rule(const lamb_options& options, std::size_t shard_size,
-                     std::span<const shard_variable> variables)
-    : options_(options), mean_(shard_size * sizeof(float)), mean_square_(shard_size * sizeof(float)) {
-  std::size_t largest = 0;
-  for (const shard_variable& v : variables) {
-    offsets_.push_back(v.offset);
-    largest = std::max(largest, v.dims.size());
-  }
-  step_ = block(largest * sizeof(float));
-}
-
-void lamb_rule::update(const variable_step& work) {
-  const auto t = static_cast<double>(work.step);
-  const auto beta1 = static_cast<float>(options_.beta1), rest1 = static_cast<float>(1 - options_.beta1);
-  const auto beta2 = static_cast<float>(options_.beta2), rest2 = static_cast<float>(1 - options_.beta2);
-  const auto bias1 = static_cast<float>(1 / (1 - std::pow(options_.beta1, t)));
-  const auto root_bias2 = static_cast<float>(1 / std::sqrt(1 - std::pow(options_.beta2, t)));
-  const auto epsilon = static_cast<float>(options_.epsilon);
-  const auto decay = static_cast<float>(work.decay);
-  const std::size_t count = work.weights.size();
-  const std::span<float> step = step_.as<float>().first(count);
-  float* const r = step.data();
-  float* const m = mean_.as<float>().data() + offsets_[work.variable];
-  float* const v = mean_square_.as<float>().data() + offsets_[work.variable];
-  const float* const w = work.weights.data();
-  const float* const g = work.gradient.data();
-#pragma omp simd
-  for (std::size_t i = 0; i < count; ++i) {
-    m[i] = beta1 * m[i] + rest1 * g[i];
-    v[i] = beta2 * v[i] + rest2 * g[i] * g[i];
-    r[i] = bias1 * m[i] / (std::sqrt(v[i]) * root_bias2 + epsilon) + decay * w[i];
-  }
-  const double of_weights = sum_of_squares(host_stream{}, work.weights);
-  const double of_step = sum_of_squares(host_stream{}, step);
-  const double ratio = of_weights > 0 && of_step > 0 ? std::sqrt(of_weights / of_step) : 1;
-  add_to_sum(host_stream{}, static_cast<float>(-work.rate * ratio), step, work.weights);
-}
-
-std::vector<optimizer_state> lamb_rule::state() {
-  return {{"mean", mean_.as<float>()}, {"mean_square", mean_square_.as<float>()}};
-}
-
 /// A user's rule that asks for whole variables (plugin.h). It finds the weights decayed.
-///
 /// Shapes  states "state 0" and so on: float32[shard].
 class custom_variable_rule final : public variable_rule {
 public:
   custom_variable_rule(const custom_rule& rule, std::size_t shard_size,
-                       std::span<const shard_variable> variables);
+                       std::span<const shard_variable> variables)
+      : rule_(rule) {
+    for (const shard_variable& v : variables) places_.push_back({v, {v.dims.begin(), v.dims.end()}});
+    for (const place& p : places_)
+      told_.push_back({p.variable.name.c_str(), p.extents.size(), p.extents.data(), p.variable.offset});
+    for (std::uint32_t i = 0; i < rule_.table->states; ++i) states_.emplace_back(shard_size * sizeof(float));
+  }
 
-  void update(const variable_step& work) override;
-  std::vector<optimizer_state> state() override;
+  void update(const variable_step& work) override {
+    const mailgrad_variable& told = told_[work.variable];
+    std::array<float*, MAILGRAD_PLUGIN_MOST_STATES> states{};
+    for (std::size_t i = 0; i < states_.size(); ++i) states[i] = states_[i].as<float>().data() + told.offset;
+    if (work.decay != 0)
+      scale_in_place(host_stream{}, static_cast<float>(1 - work.rate * work.decay), work.weights);
+    const mailgrad_rule_step step{
+        work.weights.data(), work.weights.data(), work.gradient.data(),  states.data(), work.weights.size(),
+        work.step,           work.rate,           rule_.settings.data(), nullptr,       &told};
+    rule_.table->update(&step);
+  }
+  std::vector<optimizer_state> state() override {
+    std::vector<optimizer_state> all;
+    for (std::size_t i = 0; i < states_.size(); ++i)
+      all.push_back({custom_state_names[i], states_[i].as<float>()});
+    return all;
+  }
 
 private:
   /// A variable with what `told` points to.
@@ -169,70 +168,19 @@ private:
   std::vector<block> states_;
 };
 
-constexpr std::array<std::string_view, MAILGRAD_PLUGIN_MOST_STATES> names_of_states{
-    "state 0", "state 1", "state 2", "state 3", "state 4", "state 5", "state 6", "state 7"};
-
-custom_variable_rule::custom_variable_rule(const custom_rule& rule, std::size_t shard_size,
-                                           std::span<const shard_variable> variables)
-    : rule_(rule) {
-  for (const shard_variable& v : variables) places_.push_back({v, {v.dims.begin(), v.dims.end()}});
-  for (const place& p : places_)
-    told_.push_back({p.variable.name.c_str(), p.extents.size(), p.extents.data(), p.variable.offset});
-  for (std::uint32_t i = 0; i < rule_.table->states; ++i) states_.emplace_back(shard_size * sizeof(float));
-}
-
-void custom_variable_rule::update(const variable_step& work) {
-  const mailgrad_variable& told = told_[work.variable];
-  std::array<float*, MAILGRAD_PLUGIN_MOST_STATES> states{};
-  for (std::size_t i = 0; i < states_.size(); ++i) states[i] = states_[i].as<float>().data() + told.offset;
-  if (work.decay != 0)
-    scale_in_place(host_stream{}, static_cast<float>(1 - work.rate * work.decay), work.weights);
-  const mailgrad_rule_step step{
-      work.weights.data(), work.weights.data(), work.gradient.data(),  states.data(), work.weights.size(),
-      work.step,           work.rate,           rule_.settings.data(), nullptr,       &told};
-  rule_.table->update(&step);
-}
-
-std::vector<optimizer_state> custom_variable_rule::state() {
-  std::vector<optimizer_state> all;
-  for (std::size_t i = 0; i < states_.size(); ++i)
-    all.push_back({names_of_states[i], states_[i].as<float>()});
-  return all;
-}
-
-/// The rule of `options` for the variables of a shard of `shard_size` floats.
-std::unique_ptr<variable_rule> make_variable_rule(const optimizer_options& options, std::size_t shard_size,
-                                                  std::span<const shard_variable> variables);
-
-} // namespace
-
-void variable_rule::update_rows(const rows_step&) {
-  throw std::invalid_argument(
-      "optimizer: a gradient in rows, for a rule that needs those of whole variables");
-}
-
-namespace {
-
 using rule_pointer = std::unique_ptr<variable_rule>;
 using variable_list = std::span<const shard_variable>;
 
-template <class Rule>
-rule_pointer make(const Rule&, std::size_t, variable_list) {
+rule_pointer make_rule(const auto&, std::size_t, variable_list) {
   throw std::invalid_argument("optimizer: this rule looks at single weights");
 }
-rule_pointer make(const lars_options& o, std::size_t size, variable_list v) {
+rule_pointer make_rule(const lars_options& o, std::size_t size, variable_list v) {
   return std::make_unique<lars_rule>(o, size, v);
 }
-rule_pointer make(const lamb_options& o, std::size_t size, variable_list v) {
+rule_pointer make_rule(const lamb_options& o, std::size_t size, variable_list v) {
   return std::make_unique<lamb_rule>(o, size, v);
 }
-rule_pointer make(const muon_options& o, std::size_t size, variable_list v) {
-  return std::make_unique<muon_rule>(o, size, v);
-}
-rule_pointer make(const shampoo_options& o, std::size_t size, variable_list v) {
-  return std::make_unique<shampoo_rule>(o, size, v);
-}
-rule_pointer make(const custom_rule& o, std::size_t size, variable_list v) {
+rule_pointer make_rule(const custom_rule& o, std::size_t size, variable_list v) {
   return std::make_unique<custom_variable_rule>(o, size, v);
 }
 
@@ -242,11 +190,8 @@ public:
   variable_optimizer(const optimizer_options& options, std::size_t size,
                      std::vector<shard_variable> variables)
       : optimizer(options, size), variables_(std::move(variables)),
-        rule_(make_variable_rule(options, size, variables_)) {
-    std::size_t largest = 0;
-    for (const shard_variable& v : variables_) largest = std::max(largest, v.dims.size());
-    sum_ = block(largest * sizeof(float));
-  }
+        rule_(std::visit([&](const auto& o) { return make_rule(o, size, variables_); }, options.rule)),
+        sum_(largest_of(variables_) * sizeof(float)) {}
 
   std::vector<optimizer_state> state() override { return rule_->state(); }
   void keep(archive& a, device_queue&) override {
@@ -271,21 +216,18 @@ public:
     require_host(s, "optimizer update");
     require_range(work.first, work.weights.size(), work.step);
     const row_list touched = rows_.distinct(work);
-    const double factor = factor_of(work.step, work.rate);
-    rule_->update_rows({{work.weights, work.width, touched.rows, touched.values, work.scale},
+    rule_->update_rows({terms_of(work.step, work.rate),
+                        {work.weights, work.width, touched.rows, touched.values, work.scale},
                         work.first,
-                        factor * base_learning_rate(options_),
-                        factor,
-                        options_.l2,
-                        base_weight_decay(options_),
-                        work.step.of_state});
+                        options_.l2});
   }
 
 private:
   using place = std::vector<shard_variable>::const_iterator;
 
-  double factor_of(update_number step, double rate) const {
-    return rate * mailgrad::learning_rate(options_.schedule, 1, step.of_weights);
+  step_terms terms_of(update_number step, double rate) const {
+    const double factor = rate * mailgrad::learning_rate(options_.schedule, 1, step.of_weights);
+    return {factor * base_learning_rate(options_), factor, base_weight_decay(options_), step.of_state};
   }
 
   /// The first variable at `first` or behind it. Also checks that `first` cuts none.
@@ -304,10 +246,8 @@ private:
   void update(const stream& s, const dense_update& work, const shard_variable& v) {
     const std::size_t first = v.offset - work.first;
     const std::span<float> weights = work.updated.subspan(first, v.dims.size());
-    const double factor = factor_of(work.step, work.rate);
-    rule_->update({static_cast<std::size_t>(&v - variables_.data()), weights,
-                   gradient(s, work, first, weights), factor * base_learning_rate(options_), factor,
-                   base_weight_decay(options_), work.step.of_state});
+    rule_->update({terms_of(work.step, work.rate), static_cast<std::size_t>(&v - variables_.data()), weights,
+                   gradient(s, work, first, weights)});
   }
 
   /// A single gradient is read where it lies, if nothing changes it.
@@ -333,12 +273,12 @@ private:
   row_sum rows_;
 };
 
-std::unique_ptr<variable_rule> make_variable_rule(const optimizer_options& options, std::size_t shard_size,
-                                                  std::span<const shard_variable> variables) {
-  return std::visit([&](const auto& o) { return make(o, shard_size, variables); }, options.rule);
-}
-
 } // namespace
+
+void variable_rule::update_rows(const rows_step&) {
+  throw std::invalid_argument(
+      "optimizer: a gradient in rows, for a rule that needs those of whole variables");
+}
 
 std::unique_ptr<optimizer> make_variable_optimizer(const optimizer_options& options, std::size_t shard_size,
                                                    device_queue& at, std::vector<shard_variable> variables) {
