@@ -1,6 +1,5 @@
 #include <mailgrad/graph/gradients.hpp>
 
-#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
 

@@ -1,16 +1,11 @@
 #include <mailgrad/graph/graphviz.hpp>
 
-#include <mailgrad/graph/graph.hpp>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 

@@ -1,7 +1,5 @@
 #include <mailgrad/graph/layers.hpp>
 
-#include <mailgrad/graph/operations.hpp>
-
 #include <fmt/format.h>
 
 #include <cmath>

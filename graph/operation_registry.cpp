@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <stdexcept>
-
 namespace mailgrad {
 
 operation_registry::operation_registry() {

@@ -1,13 +1,11 @@
 #include <mailgrad/graph/parameter_layout.hpp>
 
-#include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
-#include <stdexcept>
 
 namespace mailgrad {
 

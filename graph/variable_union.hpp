@@ -1,14 +1,6 @@
 #pragma once
 
-#include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <source_location>
-#include <span>
-#include <vector>
 
 namespace mailgrad {
 

@@ -3,11 +3,9 @@
 #include <mailgrad/kernels/host/gemm_tile.hpp>
 #include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

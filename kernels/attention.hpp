@@ -4,8 +4,6 @@
 #include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
-
 namespace mailgrad {
 
 /// The sizes of causal attention: in each sample and head, a position of the window attends to itself and to

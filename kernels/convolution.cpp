@@ -4,8 +4,6 @@
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <utility>
-
 namespace mailgrad {
 
 namespace {

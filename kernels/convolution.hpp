@@ -3,7 +3,6 @@
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
 #include <memory>
 
 namespace mailgrad {

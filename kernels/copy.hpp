@@ -3,11 +3,6 @@
 #include <mailgrad/tensor/shape.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-
 namespace mailgrad {
 
 /// Copies memory that the stream's kernels can reach. Both memories lie apart.

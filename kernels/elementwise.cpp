@@ -1,14 +1,10 @@
 #include <mailgrad/kernels/elementwise.hpp>
-#include <mailgrad/kernels/functors/approximations.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
 #include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 
 namespace mailgrad {
 

@@ -5,11 +5,6 @@
 #include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-
 namespace mailgrad {
 
 /// y[i] = f(a[i], b[i]); an operand that stands still is a[0] or b[0] for all i.

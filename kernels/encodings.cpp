@@ -3,7 +3,6 @@
 #include <mailgrad/tensor/small_floats.hpp>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 namespace mailgrad {

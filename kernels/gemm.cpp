@@ -4,15 +4,7 @@
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/host/gemm_tile.hpp>
-#include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/stream.hpp>
-
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <utility>
 
 namespace mailgrad {
 

@@ -3,9 +3,6 @@
 #include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
-#include <cstdint>
-
 namespace mailgrad {
 
 /// When the result of a kernel is read next. This is a hint, which changes no bit. Large results that are

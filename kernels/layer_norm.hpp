@@ -3,8 +3,6 @@
 #include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
-
 namespace mailgrad {
 
 /// The rows that are normalised, each by itself.

@@ -1,9 +1,6 @@
 #pragma once
 
 #include <mailgrad/kernels/convolution.hpp>
-#include <mailgrad/tensor/stream.hpp>
-
-#include <cstdint>
 
 namespace mailgrad {
 

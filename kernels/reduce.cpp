@@ -2,9 +2,6 @@
 #include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 
-#include <algorithm>
-#include <span>
-
 namespace mailgrad {
 
 namespace {

@@ -4,9 +4,6 @@
 #include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <array>
-#include <cstddef>
-
 namespace mailgrad {
 
 /// The axes of a value in the order in which a sum walks them. Neighbouring axes that are both summed, or

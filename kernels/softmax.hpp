@@ -2,9 +2,6 @@
 
 #include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
-#include <cstdint>
-
 namespace mailgrad {
 
 /// y = exp(x) / sum of exp(x), for each row. The row's largest element is subtracted from x first, so that

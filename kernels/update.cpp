@@ -3,13 +3,10 @@
 #include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <utility>
 
 namespace mailgrad {
 

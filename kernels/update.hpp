@@ -4,8 +4,6 @@
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <span>
 
 namespace mailgrad {

@@ -6,9 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
-#include <span>
 #include <utility>
 
 namespace mailgrad {

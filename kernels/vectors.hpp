@@ -3,8 +3,6 @@
 #include <mailgrad/kernels/functors/weight_functions.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <span>
 
 namespace mailgrad {

@@ -4,11 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
-#include <stdexcept>
 
 #include <sys/mman.h>
 

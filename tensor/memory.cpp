@@ -1,7 +1,5 @@
 #include <mailgrad/tensor/memory.hpp>
 
-#include <mailgrad/tensor/error.hpp>
-
 #include <fmt/format.h>
 
 namespace mailgrad {

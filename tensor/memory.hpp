@@ -6,12 +6,6 @@
 #include <mailgrad/tensor/stream.hpp>
 
 #include <algorithm>
-#include <cstddef>
-#include <functional>
-#include <memory>
-#include <span>
-#include <utility>
-#include <variant>
 
 namespace mailgrad {
 

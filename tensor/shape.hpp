@@ -1,12 +1,9 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <span>
 #include <string>
-#include <string_view>
 
 namespace mailgrad {
 

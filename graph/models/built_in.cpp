@@ -7,10 +7,7 @@
 #include <mailgrad/options/spelling.hpp>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 

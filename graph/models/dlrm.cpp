@@ -1,13 +1,8 @@
 #include <mailgrad/graph/models/dlrm.hpp>
 
-#include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/layer_stack.hpp>
-#include <mailgrad/graph/operations.hpp>
 
-#include <array>
 #include <cmath>
-#include <optional>
-#include <string>
 
 namespace mailgrad {
 

@@ -1,13 +1,10 @@
 #include <mailgrad/graph/models/gpt.hpp>
 
-#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/operations.hpp>
 
 #include <fmt/format.h>
 
 #include <cmath>
-#include <string>
 
 namespace mailgrad {
 

@@ -3,8 +3,6 @@
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/options/settings.hpp>
 
-#include <cstddef>
-
 namespace mailgrad {
 
 struct gpt_options {

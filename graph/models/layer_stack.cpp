@@ -1,11 +1,8 @@
 #include <mailgrad/graph/models/layer_stack.hpp>
 
-#include <mailgrad/graph/operations.hpp>
-
 #include <fmt/format.h>
 
 #include <map>
-#include <string>
 
 namespace mailgrad {
 

@@ -7,9 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 

@@ -7,13 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <iterator>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
 
 namespace mailgrad {
 

@@ -2,9 +2,6 @@
 
 #include <mailgrad/graph/models/layer_stack.hpp>
 
-#include <array>
-#include <optional>
-
 namespace mailgrad {
 
 namespace {

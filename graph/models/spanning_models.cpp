@@ -8,10 +8,6 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 

@@ -3,16 +3,12 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/options/number.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <iterator>
 #include <tuple>
-#include <utility>
 
 namespace mailgrad {
 

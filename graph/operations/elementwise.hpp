@@ -5,12 +5,6 @@
 #include <mailgrad/graph/serialisable.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 namespace mailgrad {
 
 /// The shape of an element-wise result. Both shapes are aligned at their last axis, and extents of 1 are

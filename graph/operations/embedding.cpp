@@ -1,7 +1,6 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/gather.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 

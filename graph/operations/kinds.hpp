@@ -1,24 +1,8 @@
 #pragma once
 
-#include <mailgrad/files/archive.hpp>
-#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
-#include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
-#include <mailgrad/graph/serialisable.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <source_location>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 // What the sources of operations share: an operation as a struct of what is particular to it, and its kernel
 // as a function.

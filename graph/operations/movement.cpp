@@ -1,16 +1,12 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/copy.hpp>
-#include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/shape.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
 #include <numeric>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 

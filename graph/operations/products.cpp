@@ -1,14 +1,11 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/gather.hpp>
-#include <mailgrad/kernels/gemm.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 namespace mailgrad {
 

@@ -4,16 +4,12 @@
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
 #include <mailgrad/options/number.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numbers>
 #include <numeric>
-#include <span>
-#include <vector>
 
 namespace mailgrad {
 

@@ -2,7 +2,6 @@
 #include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/reduce.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 

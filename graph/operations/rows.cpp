@@ -4,12 +4,10 @@
 #include <mailgrad/kernels/reduce.hpp>
 #include <mailgrad/kernels/softmax.hpp>
 #include <mailgrad/options/number.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 namespace mailgrad {
 

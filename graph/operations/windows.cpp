@@ -1,13 +1,10 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
-#include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/kernels/pooling.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 
 namespace mailgrad {
 

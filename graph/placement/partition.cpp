@@ -1,7 +1,5 @@
 #include <mailgrad/graph/placement/partition.hpp>
 
-#include <mailgrad/graph/graph.hpp>
-
 #include <algorithm>
 #include <compare>
 #include <map>

@@ -1,12 +1,6 @@
 #pragma once
 
-#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
-
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <vector>
 
 namespace mailgrad {
 

@@ -1,13 +1,10 @@
 #include <mailgrad/graph/placement/pipeline.hpp>
 
-#include <mailgrad/graph/graph.hpp>
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 namespace mailgrad {
 

@@ -1,4 +1,3 @@
-#include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/tensor/error.hpp>
@@ -6,9 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
-#include <string>
-#include <utility>
 
 namespace mailgrad {
 

@@ -1,16 +1,6 @@
 #pragma once
 
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/tensor/device.hpp>
-
-#include <cstddef>
-#include <functional>
-#include <initializer_list>
-#include <source_location>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 

@@ -1,15 +1,9 @@
 #include <mailgrad/graph/program/program.hpp>
 
-#include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
-#include <mailgrad/tensor/block.hpp>
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 

@@ -1,20 +1,12 @@
-#include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/kernels/copy.hpp>
-#include <mailgrad/kernels/elementwise.hpp>
-#include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <optional>
-#include <utility>
 
 namespace mailgrad {
 

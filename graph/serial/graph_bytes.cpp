@@ -1,9 +1,7 @@
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/serial/graph_bytes.hpp>
 #include <mailgrad/graph/serial/graph_image.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <cxxabi.h>
 #include <fmt/format.h>
@@ -12,13 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <memory>
-#include <optional>
 #include <set>
-#include <stdexcept>
-#include <type_traits>
 #include <typeinfo>
-#include <unordered_map>
 
 namespace mailgrad {
 

@@ -1,12 +1,10 @@
 #include <mailgrad/graph/serial/graph_image.hpp>
 
 #include <mailgrad/files/file_error.hpp>
-#include <mailgrad/graph/serialisable.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 namespace mailgrad {
 

@@ -1,15 +1,7 @@
 #pragma once
 
-#include <mailgrad/files/archive.hpp>
 #include <mailgrad/files/digests.hpp>
-#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/serial/graph_bytes.hpp>
-
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 

@@ -1,20 +1,12 @@
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/files/digests.hpp>
 #include <mailgrad/graph/serial/graph_image.hpp>
 #include <mailgrad/graph/serial/serialised_model.hpp>
-#include <mailgrad/graph/serialisable.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <utility>
 
 namespace mailgrad {
 

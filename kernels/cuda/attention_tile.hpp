@@ -2,11 +2,9 @@
 
 #include <mailgrad/kernels/attention.hpp>
 #include <mailgrad/kernels/cuda/instructions.hpp>
-#include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 
 #include <cmath>
-#include <cstddef>
 
 /// How the vectors of attention come from the GPU's memory to the shared memory of a block.
 

@@ -1,13 +1,8 @@
 #include <mailgrad/kernels/cuda/indices.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
-#include <mailgrad/kernels/functors/approximations.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
 #include <mailgrad/kernels/reduce.hpp>
-
-#include <algorithm>
-#include <bit>
-#include <cstdint>
 
 namespace mailgrad::cuda {
 

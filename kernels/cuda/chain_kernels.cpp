@@ -1,18 +1,10 @@
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
-#include <mailgrad/kernels/cuda/runtime.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
 #include <exception>
-#include <span>
-#include <system_error>
-#include <utility>
 
 namespace mailgrad::cuda {
 

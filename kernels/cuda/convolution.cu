@@ -1,16 +1,9 @@
 #include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/kernels/cuda/indices.hpp>
 #include <mailgrad/kernels/cuda/launch.hpp>
-#include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/reduce.hpp>
-#include <mailgrad/tensor/error.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
 #include <limits>
-#include <string>
 
 namespace mailgrad::cuda {
 

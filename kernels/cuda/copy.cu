@@ -2,9 +2,6 @@
 #include <mailgrad/kernels/cuda/indices.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
 
-#include <algorithm>
-#include <type_traits>
-
 namespace mailgrad::cuda {
 
 namespace {

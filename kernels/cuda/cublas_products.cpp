@@ -1,21 +1,15 @@
 #include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <cublasLt.h>
 #include <dlfcn.h>
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdlib>
 #include <limits>
 #include <map>
-#include <memory>
-#include <string>
 #include <tuple>
-#include <variant>
-#include <vector>
 
 namespace mailgrad::cuda {
 

@@ -1,11 +1,7 @@
 #include <mailgrad/kernels/elementwise.hpp>
 
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
-#include <mailgrad/kernels/cuda/elements.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
-
-#include <algorithm>
-#include <type_traits>
 
 namespace mailgrad::cuda {
 

@@ -1,13 +1,7 @@
 #include <mailgrad/kernels/cuda/indices.hpp>
-#include <mailgrad/kernels/cuda/launch.hpp>
-#include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 #include <mailgrad/kernels/cuda/row_order.hpp>
 #include <mailgrad/kernels/gather.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <bit>
-#include <string>
 
 namespace mailgrad::cuda {
 

@@ -1,13 +1,6 @@
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
 
-#include <mailgrad/kernels/cuda/handles.hpp>
-#include <mailgrad/tensor/error.hpp>
-
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad::cuda {
 

@@ -2,16 +2,6 @@
 
 #include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
-#include <mailgrad/kernels/cuda/stream_status.hpp>
-#include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/memory.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <vector>
 
 namespace mailgrad::cuda {
 

@@ -1,8 +1,4 @@
 #include <mailgrad/kernels/cuda/handles.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <algorithm>
-#include <utility>
 
 namespace mailgrad::cuda {
 

@@ -2,16 +2,7 @@
 
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/cuda/stream_status.hpp>
-#include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/memory.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <utility>
-#include <vector>
 
 namespace mailgrad::cuda {
 

@@ -2,8 +2,6 @@
 
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 
-#include <algorithm>
-#include <atomic>
 #include <exception>
 
 namespace mailgrad::cuda {

@@ -4,14 +4,10 @@
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/cuda/stream_status.hpp>
 #include <mailgrad/kernels/gpu_body.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <cuda_runtime.h> // the language of kernels; for tests, that of the simulated GPU
 
 #include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <tuple>
 
 /// What every .cu includes: how a kernel is launched, and what kernels share.

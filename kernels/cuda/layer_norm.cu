@@ -1,4 +1,3 @@
-#include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
 #include <mailgrad/kernels/reduce.hpp>

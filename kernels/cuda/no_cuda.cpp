@@ -1,11 +1,8 @@
 #include <mailgrad/kernels/attention.hpp>
-#include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
-#include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/gather.hpp>
-#include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
 #include <mailgrad/kernels/pooling.hpp>
@@ -13,7 +10,6 @@
 #include <mailgrad/kernels/softmax.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/kernels/vectors.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 // What a build without CUDA has in the place of a GPU.
 namespace mailgrad::cuda {

@@ -7,9 +7,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdlib>
-#include <string_view>
 #include <variant>
 
 namespace mailgrad::embedded {

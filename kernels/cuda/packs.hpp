@@ -1,6 +1,5 @@
 #pragma once
 
-#include <mailgrad/kernels/cuda/elements.hpp>
 #include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/tensor/small_floats.hpp>
 

@@ -2,8 +2,6 @@
 #include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/kernels/pooling.hpp>
 
-#include <cstdint>
-
 namespace mailgrad::cuda {
 
 namespace {

@@ -1,8 +1,5 @@
-#include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/reduce.hpp>
-
-#include <algorithm>
 
 namespace mailgrad::cuda {
 

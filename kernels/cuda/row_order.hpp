@@ -3,9 +3,6 @@
 #include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/gather.hpp>
 
-#include <cstddef>
-#include <cstdint>
-
 /// The order in which the rows of a list are added to a table: those of one row of the table one behind the
 /// other, as they stand in the list. It is made on the GPU, which has the list, in two short kernels.
 

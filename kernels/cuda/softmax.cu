@@ -3,7 +3,6 @@
 #include <mailgrad/kernels/functors/approximations.hpp>
 #include <mailgrad/kernels/softmax.hpp>
 
-#include <cstdint>
 #include <limits>
 
 namespace mailgrad::cuda {

@@ -3,8 +3,6 @@
 #include <mailgrad/tensor/stream.hpp>
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 
 namespace mailgrad::cuda {
 

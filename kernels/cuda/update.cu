@@ -1,12 +1,8 @@
-#include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/cuda/row_order.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <algorithm>
 #include <cstring>
-#include <string>
-#include <type_traits>
 #include <utility>
 
 namespace mailgrad::cuda {

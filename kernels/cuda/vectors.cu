@@ -1,11 +1,8 @@
 #include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/functors/distance_terms.hpp>
-#include <mailgrad/kernels/functors/weight_functions.hpp>
 #include <mailgrad/kernels/vectors.hpp>
 
-#include <algorithm>
 #include <array>
-#include <span>
 #include <utility>
 
 namespace mailgrad::cuda {

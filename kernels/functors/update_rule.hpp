@@ -3,7 +3,6 @@
 #include <mailgrad/kernels/functors/host_device.hpp>
 
 #include <cmath>
-#include <cstddef>
 #include <variant>
 
 namespace mailgrad {

@@ -1,13 +1,7 @@
 #include <mailgrad/kernels/host/convolution.hpp>
-#include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <vector>
 
 // The gradient of a convolution with respect to its images, zeros included: by oneDNN, or by Eigen in a build
 // without it.

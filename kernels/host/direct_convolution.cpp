@@ -1,9 +1,6 @@
 #include <mailgrad/kernels/host/convolution.hpp>
 
 #include <mailgrad/kernels/host/gemm_tile.hpp>
-#include <mailgrad/tensor/stream.hpp>
-
-#include <algorithm>
 
 namespace mailgrad {
 

@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <utility>
 
 namespace mailgrad {
 

@@ -5,9 +5,6 @@
 #include <mailgrad/tensor/shape.hpp>
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
-#include <span>
 
 namespace mailgrad {
 

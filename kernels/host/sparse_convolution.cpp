@@ -1,8 +1,6 @@
 #include <mailgrad/kernels/host/convolution.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <array>
-#include <utility>
 
 #ifdef __AVX__
 #include <immintrin.h>
