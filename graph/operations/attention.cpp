@@ -84,10 +84,7 @@ std::string mask_in(onnx_nodes& to, std::size_t window) {
 struct attention_attributes {
   std::size_t heads = 1;
 
-  void keep(archive& a) {
-    a.version(1);
-    a.field("heads", heads);
-  }
+  void keep(archive& a) { keep_attributes(a, "heads", heads); }
 };
 
 /// Inputs: qkv, the result, the probabilities, the gradient of the result. Output: the gradient of qkv.

@@ -49,10 +49,7 @@ struct scatter_kind {
   static constexpr std::size_t operands = 2;
   shape table{};
 
-  void keep(archive& a) {
-    a.version(1);
-    a.field("table", table);
-  }
+  void keep(archive& a) { keep_attributes(a, "table", table); }
   std::vector<value_type> infer(type_list inputs) const {
     const auto& [rows, values] = std::tie(inputs[0], inputs[1]);
     if (table.rank() != 2)

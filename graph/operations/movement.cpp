@@ -36,10 +36,7 @@ struct reshape_kind : view_attributes {
   static constexpr std::string_view name = "reshape";
   shape dims{};
 
-  void keep(archive& a) {
-    a.version(1);
-    a.field("dims", dims);
-  }
+  void keep(archive& a) { keep_attributes(a, "dims", dims); }
   std::vector<value_type> infer(type_list inputs) const {
     if (inputs[0].dims.size() != dims.size())
       throw shape_error(fmt::format("{} elements do not make {}", inputs[0].dims.size(), to_string(dims)));
@@ -51,10 +48,7 @@ struct squeeze_kind : view_attributes {
   static constexpr std::string_view name = "squeeze";
   std::size_t axis = 0;
 
-  void keep(archive& a) {
-    a.version(1);
-    a.field("axis", axis);
-  }
+  void keep(archive& a) { keep_attributes(a, "axis", axis); }
   std::string describe() const { return fmt::format("axis {}", axis); }
   std::vector<value_type> infer(type_list inputs) const {
     const shape& dims = inputs[0].dims;
@@ -76,10 +70,7 @@ struct transpose_kind {
   static constexpr std::size_t operands = 1;
   std::vector<std::size_t> order{};
 
-  void keep(archive& a) {
-    a.version(1);
-    a.field("order", order);
-  }
+  void keep(archive& a) { keep_attributes(a, "order", order); }
   std::string describe() const { return fmt::format("axes {}", fmt::join(order, ", ")); }
   std::vector<value_type> infer(type_list inputs) const {
     if (inputs[0].type != dtype::float32) throw shape_error("elements must be float32");
@@ -157,11 +148,7 @@ struct slice_gradient_kind {
   slice_part part{};
 
   void keep(archive& a) {
-    a.version(1);
-    a.field("whole", part.whole);
-    a.field("axis", part.axis);
-    a.field("begin", part.begin);
-    a.field("length", part.length);
+    keep_attributes(a, "whole", part.whole, "axis", part.axis, "begin", part.begin, "length", part.length);
   }
   std::vector<value_type> infer(type_list inputs) const {
     part.require_inside();
@@ -181,12 +168,7 @@ struct slice_kind {
   static constexpr std::size_t operands = 1;
   std::size_t axis = 0, begin = 0, end = 0;
 
-  void keep(archive& a) {
-    a.version(1);
-    a.field("axis", axis);
-    a.field("begin", begin);
-    a.field("end", end);
-  }
+  void keep(archive& a) { keep_attributes(a, "axis", axis, "begin", begin, "end", end); }
   std::string describe() const { return fmt::format("axis {}, {} to {}", axis, begin, end); }
   std::vector<value_type> infer(type_list inputs) const {
     require_axis(inputs[0], axis);
@@ -227,11 +209,7 @@ struct split_kind {
   std::size_t axis = 0;
   std::vector<std::size_t> lengths{};
 
-  void keep(archive& a) {
-    a.version(1);
-    a.field("axis", axis);
-    a.field("lengths", lengths);
-  }
+  void keep(archive& a) { keep_attributes(a, "axis", axis, "lengths", lengths); }
   std::string describe() const { return fmt::format("axis {} into {}", axis, fmt::join(lengths, ", ")); }
   std::vector<value_type> infer(type_list inputs) const {
     require_float_with_axis(inputs[0], axis);
@@ -271,10 +249,7 @@ struct concat_kind {
   static constexpr std::string_view name = "concat";
   std::size_t axis = 0;
 
-  void keep(archive& a) {
-    a.version(1);
-    a.field("axis", axis);
-  }
+  void keep(archive& a) { keep_attributes(a, "axis", axis); }
   std::string describe() const { return fmt::format("axis {}", axis); }
   std::vector<value_type> infer(type_list inputs) const {
     if (inputs.empty()) throw shape_error("there is nothing to put together");

@@ -47,11 +47,7 @@ struct sum_to_kind {
   static constexpr std::size_t operands = 1;
   shape source{}, result{};
 
-  void keep(archive& a) {
-    a.version(1);
-    a.field("source", source);
-    a.field("result", result);
-  }
+  void keep(archive& a) { keep_attributes(a, "source", source, "result", result); }
   std::vector<value_type> infer(type_list inputs) const {
     require_float(inputs[0]);
     if (result.size() != source.size())
@@ -81,11 +77,7 @@ struct broadcast_kind {
   static constexpr std::size_t operands = 1;
   shape source{}, target{};
 
-  void keep(archive& a) {
-    a.version(1);
-    a.field("source", source);
-    a.field("target", target);
-  }
+  void keep(archive& a) { keep_attributes(a, "source", source, "target", target); }
   std::vector<value_type> infer(type_list inputs) const {
     require_float(inputs[0]);
     if (inputs[0].dims.size() != source.size())

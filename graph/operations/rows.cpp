@@ -140,10 +140,7 @@ value_type require_rows(const value_type& x, const std::array<value_type, 2>& pa
 struct layer_norm_attributes {
   float epsilon = 1;
 
-  void keep(archive& a) {
-    a.version(1);
-    a.field("epsilon", epsilon);
-  }
+  void keep(archive& a) { keep_attributes(a, "epsilon", epsilon); }
   layer_norm_rows grid_of(const shape& x) const { return {x.size() / x.back(), x.back(), epsilon}; }
 };
 
