@@ -69,6 +69,37 @@ std::vector<placed_variable> variables_of(const graph& model, const std::vector<
   return found;
 }
 
+/// How many shards it takes, none larger than `most` floats. Variables keep their order.
+std::size_t shards_needed(const std::vector<placed_variable>& variables, std::size_t most) {
+  std::size_t shards = 1;
+  std::size_t held = 0;
+  for (const placed_variable& v : variables) {
+    const std::size_t floats = round_up(v.dims.size());
+    if (held + floats > most) {
+      ++shards;
+      held = 0;
+    }
+    held += floats;
+  }
+  return shards;
+}
+
+/// The size of the largest shard, made as small as it can be.
+std::size_t least_largest(const std::vector<placed_variable>& variables, std::size_t size,
+                          std::size_t shards) {
+  std::size_t least = 0;
+  for (const placed_variable& v : variables) least = std::max(least, round_up(v.dims.size()));
+  std::size_t most = size;
+  while (least < most) {
+    const std::size_t middle = least + (most - least) / 2;
+    if (shards_needed(variables, middle) <= shards)
+      most = middle;
+    else
+      least = middle + 1;
+  }
+  return most;
+}
+
 } // namespace
 
 parameter_layout::parameter_layout(const graph& model, const std::vector<bool>& sparse, std::size_t shards,
@@ -122,41 +153,6 @@ void parameter_layout::cut(std::size_t shards) {
     shards_.push_back({begin, places.position(place)});
   }
 }
-
-namespace {
-
-/// How many shards it takes, none larger than `most` floats. Variables keep their order.
-std::size_t shards_needed(const std::vector<placed_variable>& variables, std::size_t most) {
-  std::size_t shards = 1;
-  std::size_t held = 0;
-  for (const placed_variable& v : variables) {
-    const std::size_t floats = round_up(v.dims.size());
-    if (held + floats > most) {
-      ++shards;
-      held = 0;
-    }
-    held += floats;
-  }
-  return shards;
-}
-
-/// The size of the largest shard, made as small as it can be.
-std::size_t least_largest(const std::vector<placed_variable>& variables, std::size_t size,
-                          std::size_t shards) {
-  std::size_t least = 0;
-  for (const placed_variable& v : variables) least = std::max(least, round_up(v.dims.size()));
-  std::size_t most = size;
-  while (least < most) {
-    const std::size_t middle = least + (most - least) / 2;
-    if (shards_needed(variables, middle) <= shards)
-      most = middle;
-    else
-      least = middle + 1;
-  }
-  return most;
-}
-
-} // namespace
 
 /// Fills one shard after the other up to the least size of the largest, but leaves a variable for each later
 /// shard.

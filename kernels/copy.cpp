@@ -19,28 +19,6 @@ void copy_named(const row_copy& c) {
   }
 }
 
-} // namespace
-
-void copy_bytes(const stream& s, void* to, const void* from, std::size_t bytes) {
-  if (bytes == 0) return;
-  if (const auto* gpu = std::get_if<cuda_stream>(&s)) {
-    cuda::runtime::make_current(gpu->device);
-    return cuda::runtime::copy(gpu->stream, to, from, bytes);
-  }
-  std::memcpy(to, from, bytes);
-}
-
-void copy_rows(const stream& s, std::span<const row_copy> copies) {
-  if (on_gpu<copy_rows>(s, copies)) return;
-  for (const row_copy& c : copies)
-    if (c.is_whole())
-      std::copy_n(c.from, c.height() * c.width, c.to);
-    else
-      copy_named(c);
-}
-
-namespace {
-
 /// The rows and columns of a tile that is transposed: as many floats as a cache line has.
 constexpr std::size_t tile_side = 16;
 
@@ -71,6 +49,24 @@ void copy_planes(std::span<const copied_axis> axes, const float* from, float* to
 }
 
 } // namespace
+
+void copy_bytes(const stream& s, void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (const auto* gpu = std::get_if<cuda_stream>(&s)) {
+    cuda::runtime::make_current(gpu->device);
+    return cuda::runtime::copy(gpu->stream, to, from, bytes);
+  }
+  std::memcpy(to, from, bytes);
+}
+
+void copy_rows(const stream& s, std::span<const row_copy> copies) {
+  if (on_gpu<copy_rows>(s, copies)) return;
+  for (const row_copy& c : copies)
+    if (c.is_whole())
+      std::copy_n(c.from, c.height() * c.width, c.to);
+    else
+      copy_named(c);
+}
 
 void copy_box(const stream& s, std::span<const copied_axis> axes, const float* from, float* to) {
   if (!on_gpu<copy_box>(s, axes, from, to)) copy_planes(axes, from, to);

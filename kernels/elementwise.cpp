@@ -113,6 +113,23 @@ void run_on_host(const elementwise_chain& chain, const operands& placed, std::si
   }
 }
 
+constexpr std::size_t lanes = 8; ///< counters whose numbers are drawn side by side
+constexpr std::size_t numbers_at_once = 4 * lanes;
+
+/// Draws the numbers of counters first to first + lanes - 1. Number k of counter first + i lies at k * lanes
+/// + i.
+void draw_numbers(const philox& random, std::uint64_t first, std::uint64_t step,
+                  std::array<std::uint32_t, numbers_at_once>& numbers) {
+#pragma omp simd
+  for (std::size_t i = 0; i < lanes; ++i) {
+    const philox::numbers x = random(first + i, step);
+    numbers[i] = x.x0;
+    numbers[lanes + i] = x.x1;
+    numbers[2 * lanes + i] = x.x2;
+    numbers[3 * lanes + i] = x.x3;
+  }
+}
+
 } // namespace
 
 void elementwise(const stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
@@ -215,27 +232,6 @@ void bias_gelu_gradient(const stream& s, read_numbers slope, read_numbers dy, wr
     }
   }
 }
-
-namespace {
-
-constexpr std::size_t lanes = 8; ///< counters whose numbers are drawn side by side
-constexpr std::size_t numbers_at_once = 4 * lanes;
-
-/// Draws the numbers of counters first to first + lanes - 1. Number k of counter first + i lies at k * lanes
-/// + i.
-void draw_numbers(const philox& random, std::uint64_t first, std::uint64_t step,
-                  std::array<std::uint32_t, numbers_at_once>& numbers) {
-#pragma omp simd
-  for (std::size_t i = 0; i < lanes; ++i) {
-    const philox::numbers x = random(first + i, step);
-    numbers[i] = x.x0;
-    numbers[lanes + i] = x.x1;
-    numbers[2 * lanes + i] = x.x2;
-    numbers[3 * lanes + i] = x.x3;
-  }
-}
-
-} // namespace
 
 void dropout(const stream& s, const dropout_draw& draw, const float* x, float* y, std::size_t size) {
   if (on_gpu<dropout>(s, draw, x, y, size)) return;

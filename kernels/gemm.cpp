@@ -381,26 +381,6 @@ void multiply_one(const gemm_shape& g, const float* a, const float* b, float* c,
   }
 }
 
-} // namespace
-
-std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept {
-  switch (choose(g)) {
-  case method::panels:
-    return panel_product::scratch_floats(g) * sizeof(float);
-  case method::dots:
-    return dot_product::scratch_floats(g) * sizeof(float);
-  case method::transposed_panels:
-    return (panel_product::scratch_floats(mirrored(g)) + g.m * g.n) * sizeof(float);
-  case method::short_rows:
-    return 0;
-  case method::one_row:
-    return row_product::scratch_bytes(g);
-  }
-  return 0;
-}
-
-namespace {
-
 void multiply(const gemm_shape& g, const float* a, const float* b, float* c, void* scratch, next_use c_use) {
   if (g.k == 0) std::fill_n(c, g.batch * g.m * g.n, 0.0F);
   if (g.k == 0 || g.m == 0 || g.n == 0) return;
@@ -438,7 +418,35 @@ void multiply_on_gpu(const cuda_stream& s, const gemm_shape& g, const Operand* a
   if (!epilogue.none()) finish_rows(s, g, c, epilogue);
 }
 
+float dot(const float* a, const float* b, std::size_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::size_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+void add_scaled(float factor, const float* x, float* sum, std::size_t n) {
+#pragma omp simd
+  for (std::size_t i = 0; i < n; ++i) sum[i] += factor * x[i];
+}
+
 } // namespace
+
+std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept {
+  switch (choose(g)) {
+  case method::panels:
+    return panel_product::scratch_floats(g) * sizeof(float);
+  case method::dots:
+    return dot_product::scratch_floats(g) * sizeof(float);
+  case method::transposed_panels:
+    return (panel_product::scratch_floats(mirrored(g)) + g.m * g.n) * sizeof(float);
+  case method::short_rows:
+    return 0;
+  case method::one_row:
+    return row_product::scratch_bytes(g);
+  }
+  return 0;
+}
 
 void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch,
           next_use c_use, const gemm_epilogue& epilogue) {
@@ -458,22 +466,6 @@ void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat1
   if (g.k == 0) throw shape_error("gemm: a product of no inner elements is not computed in bfloat16");
   products_of(gpu).run(gpu, g, a, b, c, bias); // which answers a result of nothing
 }
-
-namespace {
-
-float dot(const float* a, const float* b, std::size_t n) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::size_t i = 0; i < n; ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-void add_scaled(float factor, const float* x, float* sum, std::size_t n) {
-#pragma omp simd
-  for (std::size_t i = 0; i < n; ++i) sum[i] += factor * x[i];
-}
-
-} // namespace
 
 void pairwise_dots(const stream& s, const vector_sets& sets, const float* x, float* dots) {
   if (on_gpu<pairwise_dots>(s, sets, x, dots)) return;

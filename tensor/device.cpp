@@ -42,70 +42,6 @@ std::uint32_t number_in(std::string_view digits, std::string_view text, const ch
   return number;
 }
 
-} // namespace
-
-std::string to_string(device d) {
-  const char* const kind = d.kind == device_kind::cpu ? "cpu" : "cuda";
-  return d.stream == 0 ? fmt::format("{}:{}", kind, d.index)
-                       : fmt::format("{}:{}/{}", kind, d.index, d.stream);
-}
-
-device parse_device(std::string_view text) {
-  if (text.find(',') != std::string_view::npos) refuse(text, "these are several, and one is taken here");
-  const auto colon = text.find(':');
-  const std::string_view kind = text.substr(0, colon);
-  device result;
-  if (kind == "cuda")
-    result.kind = device_kind::cuda;
-  else if (kind != "cpu")
-    refuse(text, "expected cpu:N or cuda:N");
-  if (colon == std::string_view::npos) return result;
-  const std::string_view numbers = text.substr(colon + 1);
-  const auto slash = numbers.find('/');
-  result.index = number_in(numbers.substr(0, slash), text, "an index", form_of(result.kind));
-  if (slash == std::string_view::npos) return result;
-  if (result.kind == device_kind::cpu)
-    refuse(text, fmt::format("a core has no streams; write {}", to_string(result)));
-  result.stream = number_in(numbers.substr(slash + 1), text, "a stream", form_of_stream);
-  return result;
-}
-
-std::vector<device> available_devices() {
-  std::vector<device> all;
-  const std::uint32_t cores = static_cast<std::uint32_t>(cores_of_process().online);
-  for (std::uint32_t core = 0; core < cores; ++core) all.push_back({device_kind::cpu, core});
-  return all;
-}
-
-std::vector<device> cpus(std::uint32_t count) {
-  const std::vector<device> present = available_devices();
-  std::vector<device> all;
-  for (std::uint32_t i = 0; i < count; ++i) all.push_back(present[i % present.size()]);
-  return all;
-}
-
-std::vector<device> gpus(std::uint32_t count) {
-  std::vector<device> all;
-  for (std::uint32_t i = 0; i < count; ++i) all.push_back({device_kind::cuda, i});
-  return all;
-}
-
-std::string format_available() {
-  std::string words;
-  for (device d : available_devices()) words += (words.empty() ? "" : ", ") + to_string(d);
-  return words;
-}
-
-void require_available(device d) {
-  const auto all = available_devices();
-  if (std::ranges::find(all, d) != all.end()) return;
-  throw device_error(
-      world_errc::no_such_device,
-      fmt::format("device {} is not available; this machine has {}", to_string(d), format_available()));
-}
-
-namespace {
-
 namespace fs = std::filesystem;
 
 std::size_t online_cores() {
@@ -189,6 +125,66 @@ std::optional<double> quota_of_process(const cgroup_files& files) {
 }
 
 } // namespace
+
+std::string to_string(device d) {
+  const char* const kind = d.kind == device_kind::cpu ? "cpu" : "cuda";
+  return d.stream == 0 ? fmt::format("{}:{}", kind, d.index)
+                       : fmt::format("{}:{}/{}", kind, d.index, d.stream);
+}
+
+device parse_device(std::string_view text) {
+  if (text.find(',') != std::string_view::npos) refuse(text, "these are several, and one is taken here");
+  const auto colon = text.find(':');
+  const std::string_view kind = text.substr(0, colon);
+  device result;
+  if (kind == "cuda")
+    result.kind = device_kind::cuda;
+  else if (kind != "cpu")
+    refuse(text, "expected cpu:N or cuda:N");
+  if (colon == std::string_view::npos) return result;
+  const std::string_view numbers = text.substr(colon + 1);
+  const auto slash = numbers.find('/');
+  result.index = number_in(numbers.substr(0, slash), text, "an index", form_of(result.kind));
+  if (slash == std::string_view::npos) return result;
+  if (result.kind == device_kind::cpu)
+    refuse(text, fmt::format("a core has no streams; write {}", to_string(result)));
+  result.stream = number_in(numbers.substr(slash + 1), text, "a stream", form_of_stream);
+  return result;
+}
+
+std::vector<device> available_devices() {
+  std::vector<device> all;
+  const std::uint32_t cores = static_cast<std::uint32_t>(cores_of_process().online);
+  for (std::uint32_t core = 0; core < cores; ++core) all.push_back({device_kind::cpu, core});
+  return all;
+}
+
+std::vector<device> cpus(std::uint32_t count) {
+  const std::vector<device> present = available_devices();
+  std::vector<device> all;
+  for (std::uint32_t i = 0; i < count; ++i) all.push_back(present[i % present.size()]);
+  return all;
+}
+
+std::vector<device> gpus(std::uint32_t count) {
+  std::vector<device> all;
+  for (std::uint32_t i = 0; i < count; ++i) all.push_back({device_kind::cuda, i});
+  return all;
+}
+
+std::string format_available() {
+  std::string words;
+  for (device d : available_devices()) words += (words.empty() ? "" : ", ") + to_string(d);
+  return words;
+}
+
+void require_available(device d) {
+  const auto all = available_devices();
+  if (std::ranges::find(all, d) != all.end()) return;
+  throw device_error(
+      world_errc::no_such_device,
+      fmt::format("device {} is not available; this machine has {}", to_string(d), format_available()));
+}
 
 std::size_t usable_cores::count() const noexcept {
   const std::size_t most = std::max<std::size_t>(1, std::min(online, bound));

@@ -17,7 +17,15 @@ namespace {
 ///
 /// Source  LeCun, Bottou, Bengio & Haffner, Proc. IEEE 86(11), 1998, in the wider form that TensorFlow's
 ///         tutorials made common, with relu and max pooling.
-layer_stack lenet_layers();
+layer_stack lenet_layers() {
+  const conv_options five{{5, 5}, {1, 1}, padding::same(), activation::relu};
+  return {conv_layer{32, five},
+          pool_layer{},
+          conv_layer{64, five},
+          pool_layer{},
+          dense_layer{512, activation::relu},
+          dense_layer{}};
+}
 
 model_function classifier(layer_stack layers) {
   return [layers = std::move(layers)](graph& g, const model_request& request) {
@@ -100,19 +108,5 @@ layer_stack mlp_layers(settings& s) {
   layers.emplace_back(dense_layer{});
   return layers;
 }
-
-namespace {
-
-layer_stack lenet_layers() {
-  const conv_options five{{5, 5}, {1, 1}, padding::same(), activation::relu};
-  return {conv_layer{32, five},
-          pool_layer{},
-          conv_layer{64, five},
-          pool_layer{},
-          dense_layer{512, activation::relu},
-          dense_layer{}};
-}
-
-} // namespace
 
 } // namespace mailgrad

@@ -29,15 +29,6 @@ device parsed(std::string_view name, const std::source_location& line) {
   }
 }
 
-} // namespace
-
-device_scope::device_scope(graph& g, device where, std::source_location line)
-    : scope_(g, checked(where, line)) {}
-device_scope::device_scope(graph& g, std::string_view name, std::source_location line)
-    : device_scope(g, parsed(name, line), line) {}
-
-namespace {
-
 bool computes(const graph& g, std::uint32_t id) {
   return std::holds_alternative<operation_node>(g.nodes()[id].what);
 }
@@ -125,7 +116,27 @@ private:
   device_order order_;
 };
 
+const operation_node* operation_of(const graph& g, const value& v) {
+  return std::get_if<operation_node>(&g.of(v).what);
+}
+
+/// Whether `v` adds two values from two devices. Both must have its shape, since a value that is broadcast is
+/// no addend by itself.
+bool joins_devices(const graph& g, const placement& places, const value& v) {
+  const operation_node* const node = operation_of(g, v);
+  if (!node || (*node)->function() != elementwise_function::add) return false;
+  const std::vector<value>& operands = g.of(v).inputs;
+  for (const value& x : operands)
+    if (!operation_of(g, x) || x.dims() != v.dims()) return false;
+  return operands.size() == 2 && places.of(operands[0].node()) != places.of(operands[1].node());
+}
+
 } // namespace
+
+device_scope::device_scope(graph& g, device where, std::source_location line)
+    : scope_(g, checked(where, line)) {}
+device_scope::device_scope(graph& g, std::string_view name, std::source_location line)
+    : device_scope(g, parsed(name, line), line) {}
 
 placement::placement(const graph& g, device first) {
   placing p(g, first);
@@ -191,25 +202,6 @@ void require_one_way(const graph& g, const placement& places, const value& loss)
     }
   }
 }
-
-namespace {
-
-const operation_node* operation_of(const graph& g, const value& v) {
-  return std::get_if<operation_node>(&g.of(v).what);
-}
-
-/// Whether `v` adds two values from two devices. Both must have its shape, since a value that is broadcast is
-/// no addend by itself.
-bool joins_devices(const graph& g, const placement& places, const value& v) {
-  const operation_node* const node = operation_of(g, v);
-  if (!node || (*node)->function() != elementwise_function::add) return false;
-  const std::vector<value>& operands = g.of(v).inputs;
-  for (const value& x : operands)
-    if (!operation_of(g, x) || x.dims() != v.dims()) return false;
-  return operands.size() == 2 && places.of(operands[0].node()) != places.of(operands[1].node());
-}
-
-} // namespace
 
 /// Follows only the left operands. Adding a, b and c in order gives the same bits as (a + b) + c, but not as
 /// a + (b + c).

@@ -93,18 +93,6 @@ private:
   std::unordered_map<std::string, std::uint32_t> numbers_;
 };
 
-} // namespace
-
-std::vector<std::byte> write_graph(const graph& g, std::span<const named_value> outputs) {
-  image_drawing d(g);
-  for (const named_value& v : outputs) d.add_output(v);
-  byte_archive_writer to;
-  d.image().keep(to, graph_limits{});
-  return sealed(graph_seal, to.bytes());
-}
-
-namespace {
-
 /// During its lifetime nodes that are added name a line of another program.
 class line_restored {
 public:
@@ -258,6 +246,14 @@ private:
 };
 
 } // namespace
+
+std::vector<std::byte> write_graph(const graph& g, std::span<const named_value> outputs) {
+  image_drawing d(g);
+  for (const named_value& v : outputs) d.add_output(v);
+  byte_archive_writer to;
+  d.image().keep(to, graph_limits{});
+  return sealed(graph_seal, to.bytes());
+}
 
 named_values read_graph(graph& into, std::span<const std::byte> bytes, const operation_registry& known,
                         const graph_limits& limits, const device_map& devices) {

@@ -69,15 +69,6 @@ std::vector<std::pair<std::string, std::string>> format_fields(const model_reque
           {"nonzeros", std::to_string(nonzeros)}};
 }
 
-} // namespace
-
-device same_place(device d, const std::vector<device>& then, const std::vector<device>& now) {
-  const auto place = static_cast<std::size_t>(std::ranges::find(then, d) - then.begin());
-  return place < std::min(then.size(), now.size()) ? now[place] : d;
-}
-
-namespace {
-
 using fields = std::vector<std::pair<std::string, std::string>>;
 
 constexpr seal request_seal{"mgradreq", 1, "model request"};
@@ -168,6 +159,11 @@ void keep_graphs(archive& a, std::vector<model_graph>& graphs) {
 }
 
 } // namespace
+
+device same_place(device d, const std::vector<device>& then, const std::vector<device>& now) {
+  const auto place = static_cast<std::size_t>(std::ranges::find(then, d) - then.begin());
+  return place < std::min(then.size(), now.size()) ? now[place] : d;
+}
 
 model_graph graph_for(const model_function& build, const model_request& request) {
   graph g;

@@ -83,6 +83,30 @@ std::string stores(const elementwise_chain& chain) {
   return lines;
 }
 
+constexpr const char* kernel_name = "chain";
+
+std::string text_of(const elementwise_chain& chain) {
+  return std::string(chain_preamble()) + chain_kernel_text(chain, kernel_name);
+}
+
+gpu_architecture architecture_of(std::uint32_t gpu) {
+  const runtime::found_gpus found = runtime::find_gpus();
+  if (gpu >= found.gpus.size())
+    throw device_error(world_errc::no_such_device, fmt::format("there is no cuda:{}", gpu));
+  return {found.gpus[gpu].major, found.gpus[gpu].minor};
+}
+
+std::atomic<chains> chains_now = chains::generated;
+
+elementwise_chain smallest_chain() {
+  elementwise_chain chain;
+  chain.input_count = 1;
+  chain.step_count = 2;
+  chain.steps[0] = {elementwise_function::exp, 0, 0, -1};
+  chain.steps[1] = {elementwise_function::negate, 1, 1, 0};
+  return chain;
+}
+
 } // namespace
 
 std::string_view chain_preamble() noexcept {
@@ -129,23 +153,6 @@ unsigned packs_of(const elementwise_chain& chain) noexcept {
   for (std::size_t i = 0; i < chain.step_count; ++i) arrays += chain.steps[i].output >= 0 ? 1 : 0;
   return arrays > 3 ? 1 : 2;
 }
-
-namespace {
-
-constexpr const char* kernel_name = "chain";
-
-std::string text_of(const elementwise_chain& chain) {
-  return std::string(chain_preamble()) + chain_kernel_text(chain, kernel_name);
-}
-
-gpu_architecture architecture_of(std::uint32_t gpu) {
-  const runtime::found_gpus found = runtime::find_gpus();
-  if (gpu >= found.gpus.size())
-    throw device_error(world_errc::no_such_device, fmt::format("there is no cuda:{}", gpu));
-  return {found.gpus[gpu].major, found.gpus[gpu].minor};
-}
-
-} // namespace
 
 chain_kernels& chain_kernels::of_process() {
   static chain_kernels all(open_kernel_compiler, kernel_cache(kernel_cache::usual_folder()));
@@ -294,19 +301,6 @@ generated_kernels count_generated_kernels() {
   const chain_kernels& all = chain_kernels::of_process();
   return {all.there(), all.why_none()};
 }
-
-namespace {
-std::atomic<chains> chains_now = chains::generated;
-
-elementwise_chain smallest_chain() {
-  elementwise_chain chain;
-  chain.input_count = 1;
-  chain.step_count = 2;
-  chain.steps[0] = {elementwise_function::exp, 0, 0, -1};
-  chain.steps[1] = {elementwise_function::negate, 1, 1, 0};
-  return chain;
-}
-} // namespace
 
 std::string wait_for_chain_kernels() {
   if (!generates_kernels()) return format_generated_kernels();

@@ -10,9 +10,31 @@ namespace mailgrad {
 
 namespace {
 
+template <std::size_t Packets>
+void add_terms(float* sum, std::span<const term> terms, const float* base) {
+  simd::vector s[Packets]; // a plain array, since a template argument would lose the type's attributes
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < Packets; ++i) s[i] = simd::load(sum + i * packet_size);
+  for (const term& t : terms) {
+    const float* run = base + t.offset;
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < Packets; ++i) s[i] += t.factor * simd::load(run + i * packet_size);
+  }
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < Packets; ++i) simd::store(sum + i * packet_size, s[i]);
+}
+
+template <std::size_t... Packets>
+constexpr std::array<add_terms_function, sizeof...(Packets)> table(std::index_sequence<Packets...>) {
+  return {add_terms<Packets + 1>...};
+}
+
 /// Returns the function for runs of n = packets * packet_size floats, 0 < packets <= max_packets. It keeps
 /// the sums in registers.
-add_terms_function add_terms_of(std::size_t packets) noexcept;
+add_terms_function add_terms_of(std::size_t packets) noexcept {
+  static constexpr auto by_packets = table(std::make_index_sequence<max_packets>());
+  return by_packets[packets - 1];
+}
 
 /// How one image is laid out for the sparse kernels: with its padding, and with the channels in blocks. A
 /// block is so small that it stays in the L1 cache, and that a row of a window has at most `max_packets`
@@ -103,25 +125,6 @@ protected:
   std::unique_ptr<convolution_plan> dense_;
 };
 
-template <std::size_t Packets>
-void add_terms(float* sum, std::span<const term> terms, const float* base) {
-  simd::vector s[Packets]; // a plain array, since a template argument would lose the type's attributes
-#pragma GCC unroll 16
-  for (std::size_t i = 0; i < Packets; ++i) s[i] = simd::load(sum + i * packet_size);
-  for (const term& t : terms) {
-    const float* run = base + t.offset;
-#pragma GCC unroll 16
-    for (std::size_t i = 0; i < Packets; ++i) s[i] += t.factor * simd::load(run + i * packet_size);
-  }
-#pragma GCC unroll 16
-  for (std::size_t i = 0; i < Packets; ++i) simd::store(sum + i * packet_size, s[i]);
-}
-
-template <std::size_t... Packets>
-constexpr std::array<add_terms_function, sizeof...(Packets)> table(std::index_sequence<Packets...>) {
-  return {add_terms<Packets + 1>...};
-}
-
 /// The bits of filled_mask() for eight values.
 std::uint64_t byte_of_mask(const float* values) noexcept {
 #ifdef __AVX__
@@ -132,23 +135,6 @@ std::uint64_t byte_of_mask(const float* values) noexcept {
   for (std::size_t k = 0; k < 8; ++k) mask |= std::uint64_t{values[k] != 0.0F} << k;
   return mask;
 #endif
-}
-
-} // namespace
-
-std::uint64_t filled_mask(const float* values, std::size_t n) noexcept {
-  std::uint64_t mask = 0;
-  std::size_t k = 0;
-  for (; k + 8 <= n; k += 8) mask |= byte_of_mask(values + k) << k;
-  for (; k < n; ++k) mask |= std::uint64_t{values[k] != 0.0F} << k;
-  return mask;
-}
-
-namespace {
-
-add_terms_function add_terms_of(std::size_t packets) noexcept {
-  static constexpr auto by_packets = table(std::make_index_sequence<max_packets>());
-  return by_packets[packets - 1];
 }
 
 /// Computes dx. Each window adds, for every output channel, dy times the weights of that channel.
@@ -222,15 +208,6 @@ private:
   }
 };
 
-} // namespace
-
-std::unique_ptr<convolution_plan> plan_sparse_data_gradient(const convolution_shape& c,
-                                                            std::unique_ptr<convolution_plan> dense) {
-  return std::make_unique<sparse_data_gradient>(c, std::move(dense));
-}
-
-namespace {
-
 /// Computes dw. For each output channel it is the sum of dy times the window, over all windows.
 class sparse_weight_gradient : public sparse_plan {
 public:
@@ -296,6 +273,19 @@ private:
 };
 
 } // namespace
+
+std::uint64_t filled_mask(const float* values, std::size_t n) noexcept {
+  std::uint64_t mask = 0;
+  std::size_t k = 0;
+  for (; k + 8 <= n; k += 8) mask |= byte_of_mask(values + k) << k;
+  for (; k < n; ++k) mask |= std::uint64_t{values[k] != 0.0F} << k;
+  return mask;
+}
+
+std::unique_ptr<convolution_plan> plan_sparse_data_gradient(const convolution_shape& c,
+                                                            std::unique_ptr<convolution_plan> dense) {
+  return std::make_unique<sparse_data_gradient>(c, std::move(dense));
+}
 
 std::unique_ptr<convolution_plan> plan_sparse_weight_gradient(const convolution_shape& c,
                                                               std::unique_ptr<convolution_plan> dense) {
