@@ -138,20 +138,24 @@ struct attention_operands {
   }
 };
 
+/// Of float32[batch, heads, window], for a row of float32[batch, window, heads].
+__device__ inline std::size_t place_of_projection(const attention_shape& a, std::size_t row) {
+  const std::size_t position = row / a.heads, head = row % a.heads;
+  return (position / a.window * a.heads + head) * a.window + position % a.window;
+}
+
 /// The projection of each query: the product of its result and the gradient of that, which is the sum of dP P
 /// along its row.
 template <unsigned count, unsigned size>
 __global__ void projection_kernel(attention_shape a, const float* y, const float* dy, float* projections,
                                   row_lanes n) {
-  for_each_row(n, [=](std::size_t row, unsigned lane) { // row: of float32[batch, window, heads]
+  for_each_row(n, [=](std::size_t row, unsigned lane) {
     const register_row<count, size> of_y(y, n, row, lane, 0), of_dy(dy, n, row, lane, 0);
     float sum = 0;
 #pragma unroll
     for (unsigned i = 0; i < count; ++i) sum += of_y.v[i] * of_dy.v[i];
     sum = over_lanes(sum, n.width, plus{});
-    if (row >= n.rows || lane != 0) return;
-    const std::size_t position = row / a.heads, head = row % a.heads;
-    projections[(position / a.window * a.heads + head) * a.window + position % a.window] = sum;
+    if (row < n.rows && lane == 0) projections[place_of_projection(a, row)] = sum;
   });
 }
 
@@ -165,9 +169,7 @@ __global__ void rounded_projection_kernel(attention_shape a, const Y* y, const b
       for (std::size_t i = row * n.columns + lane; i < (row + 1) * n.columns; i += n.width)
         sum += as_float(y[i]) * as_float(dy[i]);
     sum = over_lanes(sum, n.width, plus{});
-    if (row >= n.rows || lane != 0) return;
-    const std::size_t position = row / a.heads, head = row % a.heads;
-    projections[(position / a.window * a.heads + head) * a.window + position % a.window] = sum;
+    if (row < n.rows && lane == 0) projections[place_of_projection(a, row)] = sum;
   });
 }
 

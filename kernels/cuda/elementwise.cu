@@ -20,18 +20,6 @@ struct chain_input {
   }
 };
 
-/// Puts f(a, b) in the place of a, for `count` times four elements.
-template <unsigned count>
-struct apply_to_packs {
-  operand_packs (&x)[count];
-
-  template <class Functor>
-  MAILGRAD_HOST_DEVICE void operator()(Functor f) const {
-    for (unsigned i = 0; i < count; ++i)
-      for (unsigned k = 0; k < float_pack::size; ++k) x[i].a.v[k] = apply(f, x[i].a.v[k], x[i].b.v[k]);
-  }
-};
-
 constexpr unsigned packs_of_step = 2;
 
 /// A chain of one step. All threads take the same branches.

@@ -8,10 +8,6 @@ namespace {
 /// Rows of at most so many terms are summed by a warp or a part of one, longer ones by blocks.
 constexpr std::size_t short_row = 1024;
 
-__device__ float_pack pack_of(const float* x, std::size_t i) {
-  return *reinterpret_cast<const float_pack*>(x + i);
-}
-
 /// The terms of a sum, and whether four may be loaded at once.
 struct plain_terms {
   const float* x;
@@ -19,7 +15,7 @@ struct plain_terms {
 
   __device__ float at(std::size_t i) const { return x[i]; }
   __device__ float four_at(std::size_t i) const {
-    const float_pack a = pack_of(x, i);
+    const float_pack a = plain_pack(x + i);
     return (a.v[0] + a.v[1]) + (a.v[2] + a.v[3]);
   }
 };
@@ -30,7 +26,7 @@ struct squared_differences {
 
   __device__ float at(std::size_t i) const { return (a[i] - b[i]) * (a[i] - b[i]); }
   __device__ float four_at(std::size_t i) const {
-    const float_pack x = pack_of(a, i), y = pack_of(b, i);
+    const float_pack x = plain_pack(a + i), y = plain_pack(b + i);
     float square[float_pack::size];
     for (std::size_t k = 0; k < float_pack::size; ++k) square[k] = (x.v[k] - y.v[k]) * (x.v[k] - y.v[k]);
     return (square[0] + square[1]) + (square[2] + square[3]);

@@ -179,14 +179,6 @@ __global__ void long_cross_entropy_kernel(const float* logits, label_list labels
   if (threadIdx.x == 0) parts[blockIdx.x] = loss;
 }
 
-/// The mean over all rows, by one block.
-__global__ void mean_loss_kernel(const double* parts, unsigned count, double rows, float* loss) {
-  double total = 0;
-  for (unsigned i = threadIdx.x; i < count; i += threads_per_block) total += parts[i];
-  total = block_sum(total, shared_memory<double>());
-  if (threadIdx.x == 0) *loss = static_cast<float>(total / rows);
-}
-
 /// Each thread writes so many neighbours, which lie in one row.
 template <unsigned count>
 __global__ void cross_entropy_gradient_kernel(const float* probabilities, const std::int32_t* labels,
@@ -226,8 +218,8 @@ void cross_entropy(const cuda_stream& s, const float* logits, const std::int32_t
                                  -std::numeric_limits<float>::infinity());
                         });
   }
-  launch(s, "cross_entropy", 1, threads_per_block, block_sum_bytes<double>, mean_loss_kernel, parts, blocks,
-         static_cast<double>(rows), loss);
+  launch(s, "cross_entropy", 1, threads_per_block, block_sum_bytes<double>, total_kernel<double, float>,
+         parts, blocks, static_cast<double>(rows), loss);
 }
 
 void cross_entropy_gradient(const cuda_stream& s, const float* probabilities, const std::int32_t* labels,
@@ -285,13 +277,6 @@ __global__ void right_labels_kernel(const float* logits, const std::int32_t* lab
   if (threadIdx.x == 0) parts[blockIdx.x] = right;
 }
 
-__global__ void total_of_counts_kernel(const std::int32_t* parts, unsigned count, std::int32_t* right) {
-  std::int32_t total = 0;
-  for (unsigned i = threadIdx.x; i < count; i += threads_per_block) total += parts[i];
-  total = block_sum(total, shared_memory<std::int32_t>());
-  if (threadIdx.x == 0) *right = total;
-}
-
 void count_right_labels(const cuda_stream& s, const float* logits, const std::int32_t* labels,
                         std::int32_t* right, std::size_t rows, std::size_t columns) {
   auto* const parts = static_cast<std::int32_t*>(s.scratch);
@@ -300,8 +285,8 @@ void count_right_labels(const cuda_stream& s, const float* logits, const std::in
   if (blocks > 0)
     launch(s, "count_right_labels", blocks, threads_per_block, block_sum_bytes<std::int32_t>,
            right_labels_kernel, logits, labels, parts, n, std::numeric_limits<float>::infinity());
-  launch(s, "count_right_labels", 1, threads_per_block, block_sum_bytes<std::int32_t>, total_of_counts_kernel,
-         parts, blocks, right);
+  launch(s, "count_right_labels", 1, threads_per_block, block_sum_bytes<std::int32_t>,
+         total_kernel<std::int32_t, std::int32_t>, parts, blocks, 1, right);
 }
 
 } // namespace

@@ -97,10 +97,10 @@ __device__ float_pack sum_of(const Gradients& gradients, const Elements& element
   return sum;
 }
 
-template <class Rule, std::size_t... i>
-__device__ void step(const Rule& rule, weights_of_thread<Rule>& x, std::index_sequence<i...>) {
+template <unsigned size, class Rule, class Weights, std::size_t... i>
+__device__ void step(const Rule& rule, Weights& x, std::index_sequence<i...>) {
 #pragma unroll
-  for (unsigned k = 0; k < float_pack::size; ++k) rule(x.weights.v[k], x.gradient.v[k], x.state[i].v[k]...);
+  for (unsigned k = 0; k < size; ++k) rule(x.weights.v[k], x.gradient.v[k], x.state[i].v[k]...);
 }
 
 template <class Source, class Gradients, class Rule = typename Source::rule>
@@ -117,7 +117,9 @@ __global__ void update_kernel(Source source, const float* weights, float* update
         x.gradient = sum_of(gradients, elements);
         return x;
       },
-      [&](auto& loaded) { step(rule, loaded[0], std::make_index_sequence<Rule::states>{}); },
+      [&](auto& loaded) {
+        step<float_pack::size>(rule, loaded[0], std::make_index_sequence<Rule::states>{});
+      },
       [&](auto elements, const weights_of_thread<Rule>& x) {
         elements.store(updated, x.weights);
 #pragma unroll
@@ -200,35 +202,6 @@ void update(const cuda_stream& s, const update_rule& rule, const weight_penalty&
   with_rule(rule, penalty, [&](const auto& r) { run(s, r, work, state); });
 }
 
-} // namespace
-
-void begin_update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty) {
-  rule_words words{};
-  std::visit(
-      [&]<class Rule>(const Rule& r) {
-        const penalised_update<Rule> both{r, penalty};
-        std::memcpy(words.words, &both, sizeof both);
-      },
-      rule);
-  launch(s, "begin_update", 1, rule_words::count, 0, begin_kernel, words, s.status);
-}
-
-void update_as_begun(const cuda_stream& s, const update_rule& kind, const weight_update& work,
-                     std::span<float* const> state) {
-  if (work.weights.empty()) return;
-  if (work.gradients.size() > most_by_value)
-    throw shape_error("update: " + std::to_string(work.gradients.size()) +
-                      " gradients at once; with a rule " + "that was begun, a GPU takes " +
-                      std::to_string(most_by_value));
-  std::visit(
-      [&]<class Rule>(const Rule&) {
-        run_with(s, rule_as_begun<Rule>{s.status}, by_value(work.gradients, work.share), work, state);
-      },
-      kind);
-}
-
-namespace {
-
 /// The rows of one gradient, in order.
 struct ordered_gradient {
   ordered_keys order;
@@ -268,12 +241,6 @@ template <class Rule, unsigned size>
 struct moved_row {
   moved_floats<size> weights, gradient, state[Rule::states + 1];
 };
-
-template <class Rule, unsigned size, std::size_t... i>
-__device__ void step(const Rule& rule, moved_row<Rule, size>& x, std::index_sequence<i...>) {
-#pragma unroll
-  for (unsigned k = 0; k < size; ++k) rule(x.weights.v[k], x.gradient.v[k], x.state[i].v[k]...);
-}
 
 /// The row that a warp updates: that of entry `at` of gradient `own`, if no entry before names it, there or
 /// in an earlier gradient.
@@ -318,7 +285,7 @@ __global__ void update_rows_kernel(Rule rule, table_part table, state_list<Rule>
   x.weights = load_floats<size>(table.weights + place);
 #pragma unroll
   for (std::size_t i = 0; i != Rule::states; ++i) x.state[i] = load_floats<size>(state.items[i] + place);
-  step(rule, x, std::make_index_sequence<Rule::states>{});
+  step<size>(rule, x, std::make_index_sequence<Rule::states>{});
   store_floats<size>(table.weights + place, x.weights);
 #pragma unroll
   for (std::size_t i = 0; i != Rule::states; ++i) store_floats<size>(state.items[i] + place, x.state[i]);
@@ -395,6 +362,31 @@ void update_summed_rows(const cuda_stream& s, const update_rule& rule, const wei
 }
 
 } // namespace
+
+void begin_update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty) {
+  rule_words words{};
+  std::visit(
+      [&]<class Rule>(const Rule& r) {
+        const penalised_update<Rule> both{r, penalty};
+        std::memcpy(words.words, &both, sizeof both);
+      },
+      rule);
+  launch(s, "begin_update", 1, rule_words::count, 0, begin_kernel, words, s.status);
+}
+
+void update_as_begun(const cuda_stream& s, const update_rule& kind, const weight_update& work,
+                     std::span<float* const> state) {
+  if (work.weights.empty()) return;
+  if (work.gradients.size() > most_by_value)
+    throw shape_error("update: " + std::to_string(work.gradients.size()) +
+                      " gradients at once; with a rule " + "that was begun, a GPU takes " +
+                      std::to_string(most_by_value));
+  std::visit(
+      [&]<class Rule>(const Rule&) {
+        run_with(s, rule_as_begun<Rule>{s.status}, by_value(work.gradients, work.share), work, state);
+      },
+      kind);
+}
 
 MAILGRAD_GPU_BODY(update)
 MAILGRAD_GPU_BODY(update_summed_rows)

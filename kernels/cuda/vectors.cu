@@ -145,13 +145,6 @@ __global__ void partial_sum_kernel(Term term, const float* a, const float* b, el
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-__global__ void total_of_sums_kernel(const double* sums, unsigned count, double* result) {
-  double sum = 0;
-  for (unsigned i = threadIdx.x; i < count; i += blockDim.x) sum += sums[i];
-  sum = block_sum(sum, shared_memory<double>());
-  if (threadIdx.x == 0) *result = sum;
-}
-
 /// Elements that a pack lacks are zeros, whose terms are zero.
 template <class Term>
 void run(const cuda_stream& s, const char* name, Term term, std::span<const float> a,
@@ -163,7 +156,7 @@ void run(const cuda_stream& s, const char* name, Term term, std::span<const floa
   auto* const sums = static_cast<double*>(s.scratch);
   launch(s, name, blocks, threads_per_block, bytes, partial_sum_kernel<Term>, term, a.data(), b.data(),
          element_range{n, are_packs(a.data(), b.data())}, sums);
-  launch(s, name, 1, threads_per_block, bytes, total_of_sums_kernel, sums, blocks, result);
+  launch(s, name, 1, threads_per_block, bytes, total_kernel<double, double>, sums, blocks, 1.0, result);
 }
 
 void sum_pairs(const cuda_stream& s, pair_sum what, std::span<const float> a, std::span<const float> b,
