@@ -1,6 +1,5 @@
 #include <mailgrad/graph/layers.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <cmath>
 
@@ -26,8 +25,7 @@ value finish(const value& x, const value& b, activation how, std::source_locatio
 
 [[noreturn]] void fail(std::string_view layer, const char* wants, const value& x,
                        std::source_location where) {
-  throw graph_error(
-      fmt::format("{}: {} takes {}, not {}", line_of(where), layer, wants, to_string(x.type())));
+  fail_with<graph_error>("{}: {} takes {}, not {}", line_of(where), layer, wants, to_string(x.type()));
 }
 
 } // namespace

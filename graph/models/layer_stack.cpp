@@ -1,6 +1,5 @@
 #include <mailgrad/graph/models/layer_stack.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <map>
 
@@ -39,7 +38,7 @@ public:
           try {
             current_ = result_of(one);
           } catch (const graph_error& e) {
-            throw graph_error(fmt::format("layer {} ({}): {}", place_, name_, without_our_line(e)));
+            fail_with<graph_error>("layer {} ({}): {}", place_, name_, without_our_line(e));
           }
         },
         l);
@@ -57,8 +56,8 @@ private:
     extents.push_back(request_.classes);
     const shape wanted(extents);
     if (current_->dims() != wanted)
-      throw graph_error(fmt::format("the last layer gives {} values, where {} classes need {}",
-                                    to_string(current_->dims()), request_.classes, to_string(wanted)));
+      fail_with<graph_error>("the last layer gives {} values, where {} classes need {}",
+                             to_string(current_->dims()), request_.classes, to_string(wanted));
     return {*current_, cross_entropy(*current_, graph_.input("labels", labels, dtype::int32))};
   }
 
@@ -66,10 +65,10 @@ private:
     if (reads_tokens()) throw graph_error("of tokens a model predicts the next one, not a number");
     const shape wanted{request_.batch, request_.outputs()};
     if (current_->dims() != wanted)
-      throw graph_error(fmt::format(
-          "the last layer gives {} values, where {} {}", to_string(current_->dims()),
-          request_.outputs() == 1 ? "a number for each sample needs" : "the numbers for each sample need",
-          to_string(wanted)));
+      fail_with<graph_error>("the last layer gives {} values, where {} {}", to_string(current_->dims()),
+                             request_.outputs() == 1 ? "a number for each sample needs"
+                                                     : "the numbers for each sample need",
+                             to_string(wanted));
     const value targets = graph_.input("labels", followed_by(request_.batch, request_.target_dims));
     return {*current_, mean_squared_error(reshape(*current_, targets.dims()), targets)};
   }

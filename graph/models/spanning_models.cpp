@@ -4,8 +4,7 @@
 #include <mailgrad/graph/placement/pipeline.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <map>
 
@@ -33,10 +32,9 @@ private:
 
   value part_of(const std::string& name, const value_type& type, std::source_location where) {
     if (type.dims.rank() == 0 || type.dims[0] != end_ - begin_)
-      throw graph_error(
-          fmt::format("{}: input '{}' of shape {} cannot be split over devices: its first extent "
-                      "is not the batch, which is {}",
-                      line_of(where), name, to_string(type.dims), end_ - begin_));
+      fail_with<graph_error>("{}: input '{}' of shape {} cannot be split over devices: its first extent "
+                             "is not the batch, which is {}",
+                             line_of(where), name, to_string(type.dims), end_ - begin_);
     const value whole = whole_of(name, type, where);
     return begin_ == 0 && end_ == batch_ ? whole : slice(whole, 0, begin_, end_, where);
   }
@@ -118,10 +116,9 @@ model_function pipelined(model_function model) {
     if (request.devices.size() == 1) return made;
     const auto stages = usual_stages(model, request);
     if (stages.size() != g.nodes().size())
-      throw graph_error(
-          fmt::format("pipeline: the model has {} operations for a batch of {} and {} for one of {}; "
-                      "place them by scopes",
-                      g.nodes().size(), request.batch, stages.size(), usual_batch));
+      fail_with<graph_error>("pipeline: the model has {} operations for a batch of {} and {} for one of {}; "
+                             "place them by scopes",
+                             g.nodes().size(), request.batch, stages.size(), usual_batch);
     place_in_stages(g, stages, request.devices);
     return made;
   };

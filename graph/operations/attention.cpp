@@ -1,8 +1,7 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/attention.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -22,8 +21,8 @@ std::vector<value_type> results_of(const value_type& x, std::size_t heads) {
   if (qkv.rank() != 3) throw shape_error("expected batch x window x 3 * width");
   if (heads == 0) throw shape_error("there must be a head");
   if (qkv[2] == 0 || heads > qkv[2] || qkv[2] % (3 * heads) != 0)
-    throw shape_error(fmt::format(
-        "a last extent of 3 * {0} * n is expected, for queries, keys and values of {0} heads", heads));
+    fail_with<shape_error>(
+        "a last extent of 3 * {0} * n is expected, for queries, keys and values of {0} heads", heads);
   return {{{qkv[0], qkv[1], qkv[2] / 3}, dtype::float32}, {{qkv[0], heads, qkv[1], qkv[1]}, dtype::float32}};
 }
 

@@ -3,8 +3,7 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/options/number.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 #include <iterator>
@@ -198,10 +197,10 @@ struct bias_kind : differentiable_kind {
   std::vector<value_type> infer(type_list inputs) const {
     require_operand_count(inputs, 2);
     const shape &x = inputs[0].dims, &b = inputs[1].dims;
-    if (b.rank() != 1) throw shape_error(fmt::format("the bias has rank {}, not 1", b.rank()));
+    if (b.rank() != 1) fail_with<shape_error>("the bias has rank {}, not 1", b.rank());
     if (x.rank() == 0 || x.back() != b[0])
-      throw shape_error(fmt::format("the bias has {} elements, a row of x has {}", b[0],
-                                    x.rank() == 0 ? "none" : std::to_string(x.back())));
+      fail_with<shape_error>("the bias has {} elements, a row of x has {}", b[0],
+                             x.rank() == 0 ? "none" : std::to_string(x.back()));
     return elementwise_kind::infer(inputs);
   }
 };
@@ -264,7 +263,7 @@ struct dropout_kind {
   std::vector<value_type> infer(type_list inputs) const {
     if (inputs[0].type != dtype::float32) throw shape_error("elements must be float32");
     if (!(rate >= 0 && rate < 1))
-      throw shape_error(fmt::format("the rate must be at least 0 and below 1, not {:f}", rate));
+      fail_with<shape_error>("the rate must be at least 0 and below 1, not {:f}", rate);
     return {inputs[0]};
   }
   /// The gradient of an element is multiplied by the same 0 or 1 / (1 - rate) as the element. So it is the
@@ -290,8 +289,8 @@ shape broadcast_shapes(const shape& a, const shape& b) {
     std::size_t& extent = result[missing + i];
     if (extent == other[i] || other[i] == 1) continue;
     if (extent != 1)
-      throw shape_error(fmt::format("extents {} and {} differ and neither is 1",
-                                    a[a.rank() - other.rank() + i], b[b.rank() - other.rank() + i]));
+      fail_with<shape_error>("extents {} and {} differ and neither is 1", a[a.rank() - other.rank() + i],
+                             b[b.rank() - other.rank() + i]);
     extent = other[i];
   }
   return result;

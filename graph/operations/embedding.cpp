@@ -1,8 +1,7 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/gather.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <tuple>
 
@@ -52,12 +51,11 @@ struct scatter_kind {
   void keep(archive& a) { keep_attributes(a, "table", table); }
   std::vector<value_type> infer(type_list inputs) const {
     const auto& [rows, values] = std::tie(inputs[0], inputs[1]);
-    if (table.rank() != 2)
-      throw shape_error(fmt::format("a table has two extents, not {}", to_string(table)));
+    if (table.rank() != 2) fail_with<shape_error>("a table has two extents, not {}", to_string(table));
     if (rows.type != dtype::int32 || rows.dims.rank() != 1) throw shape_error("the rows must be int32[n]");
     const shape expected{rows.dims[0], table[1]};
     if (values.type != dtype::float32 || values.dims != expected)
-      throw shape_error(fmt::format("the values must be float32 {}", to_string(expected)));
+      fail_with<shape_error>("the values must be float32 {}", to_string(expected));
     return {{table, dtype::float32}};
   }
   std::unique_ptr<executable> prepare(const fixed_types& t) const {
@@ -74,7 +72,7 @@ struct scatter_kind {
 /// The gradient makes two values for each table.
 void require_few_tables(std::size_t count) {
   constexpr std::size_t most = 1 << 16;
-  if (count > most) throw shape_error(fmt::format("there may be {} tables, not {}", most, count));
+  if (count > most) fail_with<shape_error>("there may be {} tables, not {}", most, count);
 }
 
 /// Inputs: the indices, the gradient of the gathered rows. Outputs: the row numbers of every table, then the
@@ -118,7 +116,7 @@ struct tables_kind {
       if (t.type != dtype::float32 || t.dims.rank() != 2 || t.dims[1] != tables[0].dims.back())
         throw shape_error("the tables must be float32[rows, width], of one width");
     if (indices.type != dtype::int32 || indices.dims.rank() != 2 || indices.dims[1] != tables.size())
-      throw shape_error(fmt::format("the indices must be int32[samples, {}]", tables.size()));
+      fail_with<shape_error>("the indices must be int32[samples, {}]", tables.size());
     return {{{indices.dims[0], tables.size(), tables[0].dims[1]}, dtype::float32}};
   }
   std::vector<adjoint> gradient(const differentiated& d) const {

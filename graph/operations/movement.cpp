@@ -1,8 +1,7 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/copy.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 #include <iterator>
@@ -39,7 +38,7 @@ struct reshape_kind : view_attributes {
   void keep(archive& a) { keep_attributes(a, "dims", dims); }
   std::vector<value_type> infer(type_list inputs) const {
     if (inputs[0].dims.size() != dims.size())
-      throw shape_error(fmt::format("{} elements do not make {}", inputs[0].dims.size(), to_string(dims)));
+      fail_with<shape_error>("{} elements do not make {}", inputs[0].dims.size(), to_string(dims));
     return {{dims, inputs[0].type}};
   }
 };
@@ -52,8 +51,8 @@ struct squeeze_kind : view_attributes {
   std::string describe() const { return fmt::format("axis {}", axis); }
   std::vector<value_type> infer(type_list inputs) const {
     const shape& dims = inputs[0].dims;
-    if (axis >= dims.rank()) throw shape_error(fmt::format("there is no axis {}", axis));
-    if (dims[axis] != 1) throw shape_error(fmt::format("axis {} has extent {}, not 1", axis, dims[axis]));
+    if (axis >= dims.rank()) fail_with<shape_error>("there is no axis {}", axis);
+    if (dims[axis] != 1) fail_with<shape_error>("axis {} has extent {}, not 1", axis, dims[axis]);
     std::vector<std::size_t> rest(dims.begin(), dims.end());
     rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis));
     return {{shape(rest), inputs[0].type}};
@@ -77,7 +76,7 @@ struct transpose_kind {
     std::vector<std::size_t> axes(inputs[0].dims.rank());
     std::iota(axes.begin(), axes.end(), std::size_t{0});
     if (!std::ranges::is_permutation(axes, order))
-      throw shape_error(fmt::format("the order ({}) does not name each axis once", fmt::join(order, ", ")));
+      fail_with<shape_error>("the order ({}) does not name each axis once", fmt::join(order, ", "));
     shape dims = inputs[0].dims;
     for (std::size_t i = 0; i < order.size(); ++i) dims[i] = inputs[0].dims[order[i]];
     return {{dims, dtype::float32}};
@@ -103,7 +102,7 @@ struct transpose_kind {
 static_assert(sizeof(float) == sizeof(std::int32_t), "slices copy integers as if they were floats");
 
 void require_axis(const value_type& t, std::size_t axis) {
-  if (axis >= t.dims.rank()) throw shape_error(fmt::format("there is no axis {}", axis));
+  if (axis >= t.dims.rank()) fail_with<shape_error>("there is no axis {}", axis);
 }
 
 void require_float_with_axis(const value_type& t, std::size_t axis) {
@@ -123,10 +122,9 @@ struct slice_part {
 
   /// Errors  shape_error if the part does not lie in the whole.
   void require_inside() const {
-    if (axis >= whole.rank()) throw shape_error(fmt::format("there is no axis {}", axis));
+    if (axis >= whole.rank()) fail_with<shape_error>("there is no axis {}", axis);
     if (begin > whole[axis] || length > whole[axis] - begin)
-      throw shape_error(
-          fmt::format("{} steps from {} on do not lie in extent {}", length, begin, whole[axis]));
+      fail_with<shape_error>("{} steps from {} on do not lie in extent {}", length, begin, whole[axis]);
   }
 
   shape dims() const { return with_extent(whole, axis, length); }
@@ -153,7 +151,7 @@ struct slice_gradient_kind {
   std::vector<value_type> infer(type_list inputs) const {
     part.require_inside();
     if (inputs[0] != value_type{part.dims(), dtype::float32})
-      throw shape_error(fmt::format("expected float32 {}", to_string(part.dims())));
+      fail_with<shape_error>("expected float32 {}", to_string(part.dims()));
     return {{part.whole, dtype::float32}};
   }
   std::unique_ptr<executable> prepare(const fixed_types&) const {
@@ -174,7 +172,7 @@ struct slice_kind {
     require_axis(inputs[0], axis);
     const shape& dims = inputs[0].dims;
     if (begin > end || end > dims[axis])
-      throw shape_error(fmt::format("the range {} to {} does not lie in extent {}", begin, end, dims[axis]));
+      fail_with<shape_error>("the range {} to {} does not lie in extent {}", begin, end, dims[axis]);
     return {{with_extent(dims, axis, end - begin), inputs[0].type}};
   }
   std::vector<adjoint> gradient(const differentiated& d) const {
@@ -217,8 +215,8 @@ struct split_kind {
     const auto too_long = [&](std::size_t length) { return length > dims[axis]; }; // a sum could overflow
     if (std::ranges::any_of(lengths, too_long) ||
         std::accumulate(lengths.begin(), lengths.end(), std::size_t{0}) != dims[axis])
-      throw shape_error(
-          fmt::format("the lengths {} do not add up to extent {}", fmt::join(lengths, ", "), dims[axis]));
+      fail_with<shape_error>("the lengths {} do not add up to extent {}", fmt::join(lengths, ", "),
+                             dims[axis]);
     std::vector<value_type> parts;
     parts.reserve(lengths.size());
     for (const std::size_t length : lengths)
@@ -259,7 +257,7 @@ struct concat_kind {
       require_float_with_axis(t, axis);
       if (t.dims.rank() != whole.rank() ||
           with_extent(t.dims, axis, 0) != with_extent(inputs[0].dims, axis, 0))
-        throw shape_error(fmt::format("shapes differ in more than axis {}", axis));
+        fail_with<shape_error>("shapes differ in more than axis {}", axis);
       whole[axis] += t.dims[axis];
     }
     return {{whole, dtype::float32}};
@@ -314,8 +312,7 @@ std::vector<value> split(const value& x, std::size_t axis, const std::vector<std
 }
 
 value concat(std::span<const value> parts, std::size_t axis, std::source_location where) {
-  if (parts.empty())
-    throw graph_error(fmt::format("{}: concat: there is nothing to put together", line_of(where)));
+  if (parts.empty()) fail_with<graph_error>("{}: concat: there is nothing to put together", line_of(where));
   return parts[0].owner(where).apply_one(made(concat_kind{axis}), {parts.begin(), parts.end()}, where);
 }
 

@@ -1,8 +1,7 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/gather.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -105,8 +104,7 @@ struct matmul_kind {
     const shape &a = inputs[0].dims, &b = inputs[1].dims;
     for (const value_type& t : inputs) {
       if (t.type != dtype::float32) throw shape_error("expected float32");
-      if (t.dims.rank() < 2)
-        throw shape_error(fmt::format("a matrix has rank 2 or more, not {}", t.dims.rank()));
+      if (t.dims.rank() < 2) fail_with<shape_error>("a matrix has rank 2 or more, not {}", t.dims.rank());
     }
     if (axes == leading::more_rows && (orders.a == transposed || b.rank() != 2))
       throw shape_error("only rows of an a that is not transposed can be joined, for one b");
@@ -114,7 +112,7 @@ struct matmul_kind {
       throw shape_error("inner axes can only be joined of a transposed a and of b as it is");
     const matrix left = matrix_of(a, orders.a), right = matrix_of(b, orders.b);
     if (left.columns != right.rows)
-      throw shape_error(fmt::format("inner extents {} and {} differ", left.columns, right.rows));
+      fail_with<shape_error>("inner extents {} and {} differ", left.columns, right.rows);
     if (axes != leading::more_rows && !same_leading(a, b)) throw shape_error("the leading axes differ");
 
     if (axes == leading::more_inner) return {{{left.rows, right.columns}, dtype::float32}};

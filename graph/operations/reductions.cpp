@@ -2,8 +2,7 @@
 #include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/reduce.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 
@@ -51,10 +50,10 @@ struct sum_to_kind {
   std::vector<value_type> infer(type_list inputs) const {
     require_float(inputs[0]);
     if (result.size() != source.size())
-      throw shape_error(fmt::format("{} and {} differ in size", to_string(source), to_string(result)));
+      fail_with<shape_error>("{} and {} differ in size", to_string(source), to_string(result));
     const shape& x = inputs[0].dims;
     if (source.rank() > x.rank() || broadcast_shapes(source, x) != x)
-      throw shape_error(fmt::format("is not a repetition of {}", to_string(source)));
+      fail_with<shape_error>("is not a repetition of {}", to_string(source));
     return {{result, dtype::float32}};
   }
   std::string describe() const { return fmt::format("to {}", to_string(result)); }
@@ -81,9 +80,9 @@ struct broadcast_kind {
   std::vector<value_type> infer(type_list inputs) const {
     require_float(inputs[0]);
     if (inputs[0].dims.size() != source.size())
-      throw shape_error(fmt::format("does not have as many elements as {}", to_string(source)));
+      fail_with<shape_error>("does not have as many elements as {}", to_string(source));
     if (source.rank() > target.rank() || broadcast_shapes(source, target) != target)
-      throw shape_error(fmt::format("cannot be repeated to {}", to_string(target)));
+      fail_with<shape_error>("cannot be repeated to {}", to_string(target));
     return {{target, dtype::float32}};
   }
   std::vector<adjoint> gradient(const differentiated& d) const {
@@ -158,9 +157,8 @@ struct reduce_kind {
     axis_mask mask{};
     if (!axes) mask.fill(true);
     for (const std::size_t axis : axes.value_or(std::vector<std::size_t>{})) {
-      if (axis >= x.rank())
-        throw shape_error(fmt::format("there is no axis {}, the rank is {}", axis, x.rank()));
-      if (mask[axis]) throw shape_error(fmt::format("axis {} is listed twice", axis));
+      if (axis >= x.rank()) fail_with<shape_error>("there is no axis {}, the rank is {}", axis, x.rank());
+      if (mask[axis]) fail_with<shape_error>("axis {} is listed twice", axis);
       mask[axis] = true;
     }
     return mask;

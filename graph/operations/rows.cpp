@@ -4,8 +4,7 @@
 #include <mailgrad/kernels/reduce.hpp>
 #include <mailgrad/kernels/softmax.hpp>
 #include <mailgrad/options/number.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 
@@ -132,8 +131,8 @@ value_type require_rows(const value_type& x, const std::array<value_type, 2>& pa
   if (x.dims.rank() == 0 || x.dims.back() == 0) throw shape_error("rows of x have no elements");
   const shape row{x.dims.back()};
   if (parameters[0].dims != row || parameters[1].dims != row)
-    throw shape_error(fmt::format("gamma and beta must have shape {}", to_string(row)));
-  if (!(epsilon > 0)) throw shape_error(fmt::format("epsilon must be above 0, not {:f}", epsilon));
+    fail_with<shape_error>("gamma and beta must have shape {}", to_string(row));
+  if (!(epsilon > 0)) fail_with<shape_error>("epsilon must be above 0, not {:f}", epsilon);
   return {shape{x.dims.size() / x.dims.back()}, dtype::float32};
 }
 

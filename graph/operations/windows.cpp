@@ -1,8 +1,7 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/pooling.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 
@@ -36,11 +35,10 @@ axis place_along(std::size_t extent, std::size_t window, std::size_t stride, con
   }
   const std::string_view name = which == 0 ? "rows" : "columns";
   if (std::max(before, after) >= window)
-    throw shape_error(
-        fmt::format("{} {} of padding need a window of more than {}", std::max(before, after), name, window));
+    fail_with<shape_error>("{} {} of padding need a window of more than {}", std::max(before, after), name,
+                           window);
   const std::size_t padded = extent + before + after;
-  if (window > padded)
-    throw shape_error(fmt::format("a window of {} {} does not fit into {}", window, name, padded));
+  if (window > padded) fail_with<shape_error>("a window of {} {} does not fit into {}", window, name, padded);
   return {before, after, (padded - window) / stride + 1};
 }
 
@@ -51,17 +49,14 @@ axis place_along(std::size_t extent, std::size_t window, std::size_t stride, con
 window_grid place_windows(const shape& image, const std::array<std::size_t, 2>& window,
                           const std::array<std::size_t, 2>& stride, const padding& pad) {
   if (image.rank() != 4)
-    throw shape_error(
-        fmt::format("images are [batch, height, width, channels], not of rank {}", image.rank()));
+    fail_with<shape_error>("images are [batch, height, width, channels], not of rank {}", image.rank());
   if (image[1] == 0 || image[2] == 0) throw shape_error("an image has no pixels");
-  if (window[0] == 0 || window[1] == 0)
-    throw shape_error(fmt::format("a window of {}x{}", window[0], window[1]));
-  if (stride[0] == 0 || stride[1] == 0)
-    throw shape_error(fmt::format("a stride of {}x{}", stride[0], stride[1]));
+  if (window[0] == 0 || window[1] == 0) fail_with<shape_error>("a window of {}x{}", window[0], window[1]);
+  if (stride[0] == 0 || stride[1] == 0) fail_with<shape_error>("a stride of {}x{}", stride[0], stride[1]);
   constexpr std::size_t most = std::size_t{1} << 31;
   if (std::max({window[0], window[1], stride[0], stride[1]}) > most)
-    throw shape_error(fmt::format("windows of {}x{} every {}x{} pixels; at most {} are possible", window[0],
-                                  window[1], stride[0], stride[1], most));
+    fail_with<shape_error>("windows of {}x{} every {}x{} pixels; at most {} are possible", window[0],
+                           window[1], stride[0], stride[1], most);
   const axis down = place_along(image[1], window[0], stride[0], pad, 0);
   const axis across = place_along(image[2], window[1], stride[1], pad, 1);
   return {.batch = image[0],
@@ -110,10 +105,10 @@ struct convolution_attributes {
     if (x.type != dtype::float32 || w.type != dtype::float32)
       throw shape_error("images and weights are float32");
     if (w.dims.rank() != 4)
-      throw shape_error(fmt::format("weights are [rows, columns, in, out], not of rank {}", w.dims.rank()));
+      fail_with<shape_error>("weights are [rows, columns, in, out], not of rank {}", w.dims.rank());
     const window_grid g = place_windows(x.dims, {w.dims[0], w.dims[1]}, options.stride, options.pad);
     if (g.channels != w.dims[2])
-      throw shape_error(fmt::format("images of {} channels against weights for {}", g.channels, w.dims[2]));
+      fail_with<shape_error>("images of {} channels against weights for {}", g.channels, w.dims[2]);
     return {g, w.dims[3]};
   }
 };

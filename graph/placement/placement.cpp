@@ -1,8 +1,6 @@
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 
@@ -16,7 +14,7 @@ device checked(device d, const std::source_location& line) {
   try {
     require_available(d);
   } catch (const device_error& e) {
-    throw graph_error(fmt::format("{}: device scope: {}", line_of(line), e.what()));
+    fail_with<graph_error>("{}: device scope: {}", line_of(line), e.what());
   }
   return d;
 }
@@ -25,7 +23,7 @@ device parsed(std::string_view name, const std::source_location& line) {
   try {
     return parse_device(name);
   } catch (const device_error& e) {
-    throw graph_error(fmt::format("{}: device scope: {}", line_of(line), e.what()));
+    fail_with<graph_error>("{}: device scope: {}", line_of(line), e.what());
   }
 }
 
@@ -148,8 +146,8 @@ placement::placement(const graph& g, device first) {
 
 device placement::of(std::uint32_t node) const {
   if (node >= places_.size())
-    throw graph_error(
-        fmt::format("placement: there is no node {} among the {} that were placed", node, places_.size()));
+    fail_with<graph_error>("placement: there is no node {} among the {} that were placed", node,
+                           places_.size());
   return devices_[places_[node]];
 }
 
@@ -158,8 +156,8 @@ void require_devices(const graph& g, const placement& places, std::span<const de
     if (!computes(g, id) || std::ranges::find(devices, places.of(id)) != devices.end()) continue;
     std::string known;
     for (const device d : devices) known.append(known.empty() ? "" : ", ").append(to_string(d));
-    throw graph_error(fmt::format("{}: {} is placed on {}, which is no device of its worker; it has {}",
-                                  line_of(g.nodes()[id]), name_of(g, id), to_string(places.of(id)), known));
+    fail_with<graph_error>("{}: {} is placed on {}, which is no device of its worker; it has {}",
+                           line_of(g.nodes()[id]), name_of(g, id), to_string(places.of(id)), known);
   }
 }
 
@@ -172,10 +170,10 @@ void require_variables_apart(const graph& g, const placement& places, const valu
       if (!std::holds_alternative<variable_node>(g.of(v).what)) continue;
       auto& other = reader[v.node()];
       if (other && places.of(*other) != places.of(id))
-        throw graph_error(fmt::format(
+        fail_with<graph_error>(
             "{}: variable '{}' is read by {} and by {}: under hogwild they would "
             "read different values in one step; place them on one device, or take another policy",
-            line_of(g.nodes()[id]), g.of(v).name, in_words(g, places, id), in_words(g, places, *other)));
+            line_of(g.nodes()[id]), g.of(v).name, in_words(g, places, id), in_words(g, places, *other));
       other = id;
     }
   }
@@ -193,11 +191,11 @@ void require_one_way(const graph& g, const placement& places, const value& loss)
     for (const value& v : g.nodes()[id].inputs) {
       if (!computes(g, v.node())) continue;
       if (order.waits(index_of(v.node()), index_of(id)))
-        throw graph_error(fmt::format(
+        fail_with<graph_error>(
             "{0}: {1} on {2} reads {3}, which itself waits for {2}: the stages of a pipeline must follow one "
             "another; place it on {4} too",
             line_of(g.nodes()[id]), name_of(g, id), to_string(places.of(id)), in_words(g, places, v.node()),
-            to_string(places.of(v.node()))));
+            to_string(places.of(v.node())));
       order.add_wait(index_of(id), index_of(v.node()));
     }
   }

@@ -2,8 +2,7 @@
 
 #include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 namespace mailgrad {
 
@@ -24,8 +23,7 @@ struct program::implementation {
 
   std::size_t storage_of_fetch(std::size_t index) const {
     if (index < plan.fetches.size()) return plan.fetches[index];
-    throw std::invalid_argument(
-        fmt::format("program: there is no fetch {}; it has {}", index, plan.fetches.size()));
+    fail_with<std::invalid_argument>("program: there is no fetch {}; it has {}", index, plan.fetches.size());
   }
 
   /// Constants are 4 bytes an element, whatever their type.
@@ -52,7 +50,7 @@ struct program::implementation {
     for (std::size_t i = 0; i < bound.size(); ++i) {
       const storage& s = plan.storages[i];
       if (s.where == storage::place::source && s.bytes != 0 && bound[i].address == nullptr)
-        throw std::logic_error(fmt::format("program: nothing is bound to '{}'", s.name));
+        fail_with<std::logic_error>("program: nothing is bound to '{}'", s.name);
     }
   }
 
@@ -137,8 +135,7 @@ void program::bind_fetch(std::size_t index, void* memory, next_use use) {
   const std::size_t bound = self_->storage_of_fetch(index);
   const storage& s = self_->plan.storages[bound];
   if (memory == nullptr && s.bytes != 0)
-    throw std::invalid_argument(
-        fmt::format("program: fetch {} of {} bytes is bound to no memory", index, s.bytes));
+    fail_with<std::invalid_argument>("program: fetch {} of {} bytes is bound to no memory", index, s.bytes);
   self_->move(bound, memory);
   if (s.only_step != storage::none) self_->called[s.only_step].output_use = use;
 }
@@ -165,7 +162,7 @@ void program::run(const stream& where, std::uint64_t number, const completion& d
   try {
     for (; running < kernel_count(); ++running) self_->run_step(where, running, number);
   } catch (const std::out_of_range& e) {
-    throw std::out_of_range(fmt::format("{}: {}", self_->plan.steps[running].words, e.what()));
+    fail_with<std::out_of_range>("{}: {}", self_->plan.steps[running].words, e.what());
   }
   if (done) done();
 }
@@ -186,7 +183,7 @@ void program::raise(const cuda::fault_word& fault) const {
     cuda::raise(fault);
   } catch (const std::out_of_range& e) {
     if (fault.operation() >= kernel_count()) throw; // of another program of the queue
-    throw std::out_of_range(fmt::format("{}: {}", self_->plan.steps[fault.operation()].words, e.what()));
+    fail_with<std::out_of_range>("{}: {}", self_->plan.steps[fault.operation()].words, e.what());
   }
 }
 

@@ -1,8 +1,7 @@
 #include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/kernels/copy.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -223,8 +222,7 @@ public:
       std::size_t s = plan_.storage_of(fetches[i]);
       const storage& found = plan_.storages[s];
       if (found.kept && i >= handed_on)
-        throw graph_error(
-            fmt::format("{}: a GPU does not make this value", in_words(model_, fetches[i].node())));
+        fail_with<graph_error>("{}: a GPU does not make this value", in_words(model_, fetches[i].node()));
       if (found.where != storage::place::arena || found.fetch != storage::none) s = copy_of(s);
       plan_.storages[s].fetch = i;
       plan_.fetches.push_back(s);
@@ -270,8 +268,8 @@ private:
     const node& n = model_.nodes()[id];
     if (op.is_view()) {
       if (n.inputs.empty() || bytes_of(n.inputs[0].type()) != bytes_of(n.outputs[0]))
-        throw graph_error(
-            fmt::format("{} is a view of memory that is not as long as its result", in_words(model_, id)));
+        fail_with<graph_error>("{} is a view of memory that is not as long as its result",
+                               in_words(model_, id));
       plan_.storages_of[id][0] = plan_.storage_of(n.inputs[0]);
       return;
     }
@@ -283,16 +281,15 @@ private:
 
   std::unique_ptr<executable> prepared(std::uint32_t id, const operation& op) const {
     const node& n = model_.nodes()[id];
-    if (!op.runs_on(where_))
-      throw graph_error(fmt::format("{} has no kernel for a GPU yet", in_words(model_, id)));
+    if (!op.runs_on(where_)) fail_with<graph_error>("{} has no kernel for a GPU yet", in_words(model_, id));
     std::vector<value_type> types;
     for (const value& v : n.inputs) types.push_back(v.type());
     try {
       if (auto work = op.prepare(types, n.outputs, where_)) return work;
     } catch (const shape_error& e) {
-      throw graph_error(fmt::format("{}: {}", in_words(model_, id), e.what()));
+      fail_with<graph_error>("{}: {}", in_words(model_, id), e.what());
     }
-    throw graph_error(fmt::format("{} has nothing to run", in_words(model_, id)));
+    fail_with<graph_error>("{} has nothing to run", in_words(model_, id));
   }
 
   void place_run(const fused_run& run) {
@@ -309,8 +306,7 @@ private:
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       storage& s = plan_.storages[plan_.storage_of(inputs[i])];
       if (s.kept != made.work->reads_kept(i))
-        throw graph_error(
-            fmt::format("{}: operand {} is what a kernel keeps for its gradient", made.words, i));
+        fail_with<graph_error>("{}: operand {} is what a kernel keeps for its gradient", made.words, i);
       made.inputs.push_back(plan_.storage_of(inputs[i]));
       s.last = position;
     }
@@ -592,9 +588,8 @@ void plan_storage(program_plan& plan) {
 std::vector<fused_run> find_fused_runs(const graph& model, std::span<const char> needed,
                                        std::span<const value> fetches) {
   if (needed.size() != model.nodes().size())
-    throw graph_error(
-        fmt::format("fusion: it is said of {} nodes whether they are needed, where the graph has {}",
-                    needed.size(), model.nodes().size()));
+    fail_with<graph_error>("fusion: it is said of {} nodes whether they are needed, where the graph has {}",
+                           needed.size(), model.nodes().size());
   const run_finder finder(model, needed);
   std::vector<fused_run> runs;
   for (const node_set& nodes : finder.runs())

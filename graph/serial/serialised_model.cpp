@@ -1,8 +1,8 @@
 #include <mailgrad/files/byte_archive.hpp>
 #include <mailgrad/graph/serial/graph_image.hpp>
 #include <mailgrad/graph/serial/serialised_model.hpp>
+#include <mailgrad/tensor/fail_with.hpp>
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -89,8 +89,8 @@ public:
     for (const model_graph& g : graphs_) {
       fields words = format_fields(g.request);
       if (std::ranges::find(built_for_, words) != built_for_.end())
-        throw std::invalid_argument(fmt::format(
-            "model_of: graph {} was built for the same request as one before it", built_for_.size()));
+        fail_with<std::invalid_argument>("model_of: graph {} was built for the same request as one before it",
+                                         built_for_.size());
       built_for_.push_back(std::move(words));
     }
   }
@@ -121,8 +121,8 @@ private:
       asked += fmt::format("{}{} {}", comma, wanted[i].first, wanted[i].second);
       built += fmt::format("{}{} {}", comma, nearest[i].first, nearest[i].second);
     }
-    throw graph_error(
-        fmt::format("model: no graph of it was built for {}; the nearest was built for {}", asked, built));
+    fail_with<graph_error>("model: no graph of it was built for {}; the nearest was built for {}", asked,
+                           built);
   }
 
   std::vector<model_graph> graphs_;
@@ -136,7 +136,7 @@ void keep_request(archive& a, model_request& r) {
   try {
     keep(a, r);
   } catch (const shape_error& e) {
-    throw archive_error(fmt::format("model request: {}", e.what()));
+    fail_with<archive_error>("model request: {}", e.what());
   }
 }
 
