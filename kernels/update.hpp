@@ -29,7 +29,7 @@ struct weight_update {
 /// Several gradients are summed in the order given, so the same list gives the same bits.
 /// Shapes  weights, updated, each gradient and each pointer of `state`: float32[n], n may be 0; `state` holds
 ///         as many pointers as the rule has states. An empty list of gradients is a gradient of zero.
-/// Errors  shape_error if sizes or the number of states differ; device_error for a GPU this build lacks.
+/// Errors  shape_error if sizes or the number of states differ.
 /// Threads one caller at a time for one `updated` and one `state`; nobody writes `weights` meanwhile.
 void update(const stream& s, const update_rule& rule, const weight_penalty& penalty,
             const weight_update& work, std::span<float* const> state);
@@ -81,8 +81,7 @@ std::size_t row_update_bytes(device_kind where, std::span<const row_gradient> gr
 /// which are added in the order of the gradients and of each list. It touches no other row.
 /// Shapes  each pointer of `state`: float32[row_end - row_begin, width].
 /// Errors  shape_error if sizes or the number of states differ, for lists of 2^31 rows, or for more gradients
-///         than some 20,000; device_error on the host, for which the rows are summed before, and for a GPU
-///         this build lacks.
+///         than some 20,000; device_error on the host, for which the rows are summed before.
 /// Threads one caller at a time for one table and its state.
 void update_summed_rows(const stream& s, const update_rule& rule, const weight_penalty& penalty,
                         const summed_row_update& work, std::span<float* const> state);

@@ -1,8 +1,6 @@
 #include <mailgrad/tensor/block.hpp>
 
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <cstdlib>
 #include <cstring>
@@ -40,8 +38,8 @@ void block::free_memory::operator()(std::byte* memory) noexcept {
 block block::in_memory_of(std::shared_ptr<const void> owner, std::span<std::byte> bytes) {
   if (!owner) throw std::invalid_argument("block: memory of somebody else has no owner");
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment != 0)
-    throw std::invalid_argument(
-        fmt::format("block: expected an address of whole cache lines, found {}", fmt::ptr(bytes.data())));
+    fail_with<std::invalid_argument>("block: expected an address of whole cache lines, found {}",
+                                     fmt::ptr(bytes.data()));
   block b;
   b.data_ = {bytes.data(), free_memory{std::move(owner)}};
   b.bytes_ = bytes.size();

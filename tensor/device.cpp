@@ -1,8 +1,6 @@
 #include <mailgrad/tensor/device.hpp>
 
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <sched.h>
 #include <unistd.h>
@@ -18,7 +16,7 @@ namespace mailgrad {
 namespace {
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
-  throw device_error(world_errc::no_such_device, fmt::format("device '{}': {}", text, why));
+  fail_with(world_errc::no_such_device, "device '{}': {}", text, why);
 }
 
 /// How a device of this kind is written, which a refusal of its index ends with. Not everywhere is a stream
@@ -40,6 +38,13 @@ std::uint32_t number_in(std::string_view digits, std::string_view text, const ch
     refuse(text, fmt::format("'{}' is too large for {}; {}", digits, what, form));
   if (!whole || error != std::errc{}) refuse(text, fmt::format("'{}' is not {}; {}", digits, what, form));
   return number;
+}
+
+/// The first devices of a kind.
+std::vector<device> numbered(device_kind kind, std::size_t count) {
+  std::vector<device> all;
+  for (std::uint32_t i = 0; i < count; ++i) all.push_back({kind, i});
+  return all;
 }
 
 namespace fs = std::filesystem;
@@ -152,23 +157,14 @@ device parse_device(std::string_view text) {
   return result;
 }
 
-std::vector<device> available_devices() {
-  std::vector<device> all;
-  const std::uint32_t cores = static_cast<std::uint32_t>(cores_of_process().online);
-  for (std::uint32_t core = 0; core < cores; ++core) all.push_back({device_kind::cpu, core});
-  return all;
-}
+std::vector<device> available_devices() { return numbered(device_kind::cpu, cores_of_process().online); }
+std::vector<device> usable_core_devices() { return numbered(device_kind::cpu, cores_of_process().count()); }
+std::vector<device> gpus(std::uint32_t count) { return numbered(device_kind::cuda, count); }
 
 std::vector<device> cpus(std::uint32_t count) {
   const std::vector<device> present = available_devices();
   std::vector<device> all;
   for (std::uint32_t i = 0; i < count; ++i) all.push_back(present[i % present.size()]);
-  return all;
-}
-
-std::vector<device> gpus(std::uint32_t count) {
-  std::vector<device> all;
-  for (std::uint32_t i = 0; i < count; ++i) all.push_back({device_kind::cuda, i});
   return all;
 }
 
@@ -181,9 +177,8 @@ std::string format_available() {
 void require_available(device d) {
   const auto all = available_devices();
   if (std::ranges::find(all, d) != all.end()) return;
-  throw device_error(
-      world_errc::no_such_device,
-      fmt::format("device {} is not available; this machine has {}", to_string(d), format_available()));
+  fail_with(world_errc::no_such_device, "device {} is not available; this machine has {}", to_string(d),
+            format_available());
 }
 
 std::size_t usable_cores::count() const noexcept {
@@ -205,13 +200,6 @@ std::string usable_cores::in_words() const {
 usable_cores cores_of_process(const cgroup_files& files) {
   const std::size_t online = online_cores();
   return {online, bound_cores(online), quota_of_process(files)};
-}
-
-std::vector<device> usable_core_devices() {
-  std::vector<device> all;
-  for (std::uint32_t core = 0; core < cores_of_process().count(); ++core)
-    all.push_back({device_kind::cpu, core});
-  return all;
 }
 
 } // namespace mailgrad

@@ -1,8 +1,6 @@
 #include <mailgrad/tensor/small_floats.hpp>
 
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 
@@ -16,8 +14,7 @@ constexpr std::array<std::string_view, 3> names{"float32", "tf32", "bfloat16"};
 template <class Float, class Numbers>
 Float* floats_in(const Numbers& x, std::string_view kernel) {
   if (const auto* floats = std::get_if<Float*>(&x)) return *floats;
-  throw device_error(world_errc::no_such_device,
-                     fmt::format("{}: the host computes nothing in bfloat16", kernel));
+  fail_with(world_errc::no_such_device, "{}: the host computes nothing in bfloat16", kernel);
 }
 
 } // namespace
@@ -29,7 +26,7 @@ std::vector<std::string> product_precision_names() { return {names.begin(), name
 product_precision parse_product_precision(std::string_view text) {
   const auto found = std::ranges::find(names, text);
   if (found == names.end())
-    throw std::invalid_argument(fmt::format("precision '{}': expected float32, tf32 or bfloat16", text));
+    fail_with<std::invalid_argument>("precision '{}': expected float32, tf32 or bfloat16", text);
   return static_cast<product_precision>(found - names.begin());
 }
 

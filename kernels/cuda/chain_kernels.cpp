@@ -1,8 +1,7 @@
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <exception>
 
@@ -91,8 +90,7 @@ std::string text_of(const elementwise_chain& chain) {
 
 gpu_architecture architecture_of(std::uint32_t gpu) {
   const runtime::found_gpus found = runtime::find_gpus();
-  if (gpu >= found.gpus.size())
-    throw device_error(world_errc::no_such_device, fmt::format("there is no cuda:{}", gpu));
+  if (gpu >= found.gpus.size()) fail_with(world_errc::no_such_device, "there is no cuda:{}", gpu);
   return {found.gpus[gpu].major, found.gpus[gpu].minor};
 }
 

@@ -3,7 +3,7 @@
 namespace mailgrad::cuda {
 
 pinned_block::pinned_block(std::size_t bytes) : memory_(runtime::allocate_pinned(bytes)), bytes_(bytes) {
-  std::fill_n(static_cast<std::byte*>(memory_), bytes, std::byte{0});
+  std::fill_n(static_cast<std::byte*>(memory_.get()), bytes, std::byte{0});
 }
 
 void captured_graph::abandon(void* stream) noexcept {

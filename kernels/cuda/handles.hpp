@@ -79,27 +79,22 @@ class pinned_block {
 public:
   pinned_block() = default;
   explicit pinned_block(std::size_t bytes);
-  pinned_block(pinned_block&& other) noexcept
-      : memory_(std::exchange(other.memory_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  pinned_block& operator=(pinned_block&& other) noexcept {
-    std::swap(memory_, other.memory_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~pinned_block() { runtime::release_pinned(memory_); }
 
-  std::size_t bytes() const noexcept { return bytes_; }
+  std::size_t bytes() const noexcept { return memory_ ? bytes_ : 0; }
   template <class T>
   std::span<T> as() noexcept {
-    return {static_cast<T*>(memory_), bytes_ / sizeof(T)};
+    return {static_cast<T*>(memory_.get()), bytes() / sizeof(T)};
   }
   template <class T>
   std::span<const T> as() const noexcept {
-    return {static_cast<const T*>(memory_), bytes_ / sizeof(T)};
+    return {static_cast<const T*>(memory_.get()), bytes() / sizeof(T)};
   }
 
 private:
-  void* memory_ = nullptr;
+  struct release {
+    void operator()(void* memory) const noexcept { runtime::release_pinned(memory); }
+  };
+  std::unique_ptr<void, release> memory_;
   std::size_t bytes_ = 0;
 };
 

@@ -64,11 +64,28 @@ struct blocked_image {
 /// The common part of both gradients that skip zeros: the layout of the image and that of the weights.
 class sparse_plan : public convolution_plan {
 public:
-  sparse_plan(const convolution_shape& c, std::unique_ptr<convolution_plan> dense)
+  /// `counts`: how many numbers of terms the gradient notes.
+  sparse_plan(const convolution_shape& c, std::unique_ptr<convolution_plan> dense, std::size_t counts)
       : shape_(c), layout_(c.windows), add_terms_(add_terms_of(layout_.run / packet_size)),
-        dense_(std::move(dense)) {}
+        dense_(std::move(dense)), counts_(counts) {}
+
+  std::size_t scratch_bytes() const noexcept override {
+    scratch_parts parts;
+    take(parts);
+    return std::max(parts.used(), dense_->scratch_bytes());
+  }
 
 protected:
+  struct memory {
+    std::span<float> runs, image;
+    std::span<term> terms; ///< with room for every window and output channel
+    std::span<std::uint32_t> counts;
+  };
+  memory take(scratch_parts& parts) const {
+    return {parts.take<float>(runs_size()), parts.take<float>(layout_.size()),
+            parts.take<term>(grid().windows() * shape_.out_channels), parts.take<std::uint32_t>(counts_)};
+  }
+
   const window_grid& grid() const { return shape_.windows; }
 
   bool too_dense(const float* dy) const {
@@ -123,6 +140,7 @@ protected:
   blocked_image layout_;
   add_terms_function add_terms_;
   std::unique_ptr<convolution_plan> dense_;
+  std::size_t counts_;
 };
 
 /// The bits of filled_mask() for eight values.
@@ -140,13 +158,8 @@ std::uint64_t byte_of_mask(const float* values) noexcept {
 /// Computes dx. Each window adds, for every output channel, dy times the weights of that channel.
 class sparse_data_gradient : public sparse_plan {
 public:
-  using sparse_plan::sparse_plan;
-
-  std::size_t scratch_bytes() const noexcept override {
-    scratch_parts parts;
-    take(parts);
-    return std::max(parts.used(), dense_->scratch_bytes());
-  }
+  sparse_data_gradient(const convolution_shape& c, std::unique_ptr<convolution_plan> dense)
+      : sparse_plan(c, std::move(dense), c.windows.windows() + 1) {}
 
   void run(const stream& s, const float* dy, const float* w, float* dx, void* scratch) override {
     require_host(s, "convolution");
@@ -167,28 +180,17 @@ public:
   }
 
 private:
-  struct memory {
-    std::span<float> runs, image;
-    std::span<term> terms;                ///< the terms of all windows, one window after the other
-    std::span<std::uint32_t> first_terms; ///< the first term of each window, then the end
-  };
-
-  memory take(scratch_parts& parts) const {
-    return {parts.take<float>(runs_size()), parts.take<float>(layout_.size()),
-            parts.take<term>(grid().windows() * shape_.out_channels),
-            parts.take<std::uint32_t>(grid().windows() + 1)};
-  }
-
+  /// The terms of all windows, one window after the other. A count is the first term of a window, or the end.
   void list_terms(const float* dy, const memory& m) const {
     std::uint32_t count = 0;
     for (std::size_t window = 0; window < grid().windows(); ++window) {
-      m.first_terms[window] = count;
+      m.counts[window] = count;
       const float* values = dy + window * shape_.out_channels;
       for_each_filled(values, shape_.out_channels, [&](std::size_t out) {
         m.terms[count++] = {values[out], static_cast<std::uint32_t>(out * layout_.run)};
       });
     }
-    m.first_terms[grid().windows()] = count;
+    m.counts[grid().windows()] = count;
   }
 
   void add_image(const memory& m) const {
@@ -200,7 +202,7 @@ private:
           if (row < rows.first || row >= rows.last) continue;
           float* sums = &m.image[block * layout_.block_size() + row * layout_.width * layout_.channels];
           for (std::size_t j = 0; j < grid().out_width; ++j) {
-            const std::uint32_t* bounds = &m.first_terms[i * grid().out_width + j];
+            const std::uint32_t* bounds = &m.counts[i * grid().out_width + j];
             add_terms_(sums + layout_.window_offset(grid(), i, j),
                        m.terms.subspan(bounds[0], bounds[1] - bounds[0]), &m.runs[run_offset(block, row, 0)]);
           }
@@ -211,13 +213,8 @@ private:
 /// Computes dw. For each output channel it is the sum of dy times the window, over all windows.
 class sparse_weight_gradient : public sparse_plan {
 public:
-  using sparse_plan::sparse_plan;
-
-  std::size_t scratch_bytes() const noexcept override {
-    scratch_parts parts;
-    take(parts);
-    return std::max(parts.used(), dense_->scratch_bytes());
-  }
+  sparse_weight_gradient(const convolution_shape& c, std::unique_ptr<convolution_plan> dense)
+      : sparse_plan(c, std::move(dense), c.out_channels) {}
 
   void run(const stream& s, const float* x, const float* dy, float* dw, void* scratch) override {
     require_host(s, "convolution");
@@ -238,18 +235,7 @@ public:
   }
 
 private:
-  struct memory {
-    std::span<float> runs, image;
-    std::span<term> terms;           ///< by output channel, each with room for every window
-    std::span<std::uint32_t> counts; ///< the number of terms of each output channel
-  };
-
-  memory take(scratch_parts& parts) const {
-    return {parts.take<float>(runs_size()), parts.take<float>(layout_.size()),
-            parts.take<term>(grid().windows() * shape_.out_channels),
-            parts.take<std::uint32_t>(shape_.out_channels)};
-  }
-
+  /// The terms by output channel, each with room for every window. A count is the number of terms of one.
   void list_terms(const float* dy, const memory& m) const {
     std::ranges::fill(m.counts, 0U);
     for (std::size_t i = 0; i < grid().out_height; ++i)
