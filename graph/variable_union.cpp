@@ -28,7 +28,7 @@ variable_union::entry variable_union::entry_of(const node& variable, const adjoi
           variable.where};
 }
 
-const variable_union::entry* variable_union::find(const std::string& name) const {
+variable_union::entry* variable_union::find(const std::string& name) {
   const auto found = std::ranges::find(entries_, name, &entry::name);
   return found == entries_.end() ? nullptr : &*found;
 }
@@ -60,8 +60,8 @@ void variable_union::add(const graph& model, std::span<const adjoint> adjoints, 
     if (const entry* known = find(found.back().name)) require_alike(*known, found.back());
   }
   for (entry& e : found) {
-    const auto known = std::ranges::find(entries_, e.name, &entry::name);
-    if (known == entries_.end()) {
+    entry* const known = find(e.name);
+    if (known == nullptr) {
       entries_.push_back(std::move(e));
     } else if (known->form == gradient_form::none) {
       known->form = e.form;

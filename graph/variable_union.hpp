@@ -40,7 +40,7 @@ private:
 
   static entry entry_of(const node& variable, const adjoint& gradient, std::uint32_t worker);
   static void require_alike(const entry& known, const entry& found);
-  const entry* find(const std::string& name) const;
+  entry* find(const std::string& name);
 
   std::vector<entry> entries_;
 };

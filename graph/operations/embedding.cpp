@@ -149,7 +149,6 @@ struct tables_kind {
 value gather(const value& table, const value& indices, std::source_location where) {
   return table.owner(where).apply_one(made(gather_kind()), {table, indices}, where);
 }
-
 value scatter_rows(const value& rows, const value& values, const shape& dims, std::source_location where) {
   return rows.owner(where).apply_one(made(scatter_kind{dims}), {rows, values}, where);
 }

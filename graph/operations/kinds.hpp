@@ -89,6 +89,7 @@ struct differentiated {
 ///     static constexpr std::size_t overwritten; // the input that output 0 may overwrite; or a function
 ///     elementwise_function function;            // as operation::function()
 ///     static constexpr bool is_view = true;     // in place of prepare()
+///     static constexpr bool on_cpu_alone = true;
 ///     std::vector<adjoint> gradient(const differentiated& d) const;
 ///     double more_work(type_list inputs, type_list outputs) const; // than that of writing the results
 ///     void keep(archive& a);
@@ -127,6 +128,9 @@ public:
                                       [[maybe_unused]] device_kind where) const override {
     if constexpr (!requires { Kind::is_view; }) return kind_.prepare({inputs, outputs, where});
     return nullptr;
+  }
+  bool runs_on(device_kind where) const noexcept override {
+    return where == device_kind::cpu || !requires { Kind::on_cpu_alone; };
   }
   bool is_view() const noexcept override {
     return requires { Kind::is_view; };

@@ -286,7 +286,6 @@ struct concat_kind {
 value reshape(const value& x, const shape& dims, std::source_location where) {
   return x.owner(where).apply_one(made(reshape_kind{{}, dims}), {x}, where);
 }
-
 value squeeze(const value& x, std::size_t axis, std::source_location where) {
   return x.owner(where).apply_one(made(squeeze_kind{{}, axis}), {x}, where);
 }
@@ -300,7 +299,6 @@ value transpose(const value& x, std::source_location where) {
 value transpose(const value& x, const std::vector<std::size_t>& order, std::source_location where) {
   return x.owner(where).apply_one(made(transpose_kind{order}), {x}, where);
 }
-
 value slice(const value& x, std::size_t axis, std::size_t begin, std::size_t end,
             std::source_location where) {
   return x.owner(where).apply_one(made(slice_kind{axis, begin, end}), {x}, where);

@@ -293,7 +293,6 @@ value matmul(const value& a, const value& b, const matmul_options& options, std:
 value pairwise_dots(const value& x, std::source_location where) {
   return x.owner(where).apply_one(made(dots_kind()), {x}, where);
 }
-
 value sparse_matmul(const value& columns, const value& values, const value& offsets, const value& table,
                     std::source_location where) {
   return columns.owner(where).apply_one(made(sparse_matmul_kind()), {columns, values, offsets, table}, where);

@@ -179,16 +179,13 @@ value reduce(averaging what, const value& x, std::optional<std::vector<std::size
 value reduce_sum(const value& x, std::source_location where) {
   return reduce(averaging::sum, x, std::nullopt, summed_axes::dropped, where);
 }
-
 value reduce_sum(const value& x, const std::vector<std::size_t>& axes, summed_axes keep,
                  std::source_location where) {
   return reduce(averaging::sum, x, axes, keep, where);
 }
-
 value reduce_mean(const value& x, std::source_location where) {
   return reduce(averaging::mean, x, std::nullopt, summed_axes::dropped, where);
 }
-
 value reduce_mean(const value& x, const std::vector<std::size_t>& axes, summed_axes keep,
                   std::source_location where) {
   return reduce(averaging::mean, x, axes, keep, where);

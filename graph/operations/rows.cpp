@@ -197,15 +197,12 @@ struct layer_norm_kind : layer_norm_attributes {
 value softmax(const value& x, std::source_location where) {
   return x.owner(where).apply_one(made(softmax_kind()), {x}, where);
 }
-
 value cross_entropy(const value& logits, const value& labels, std::source_location where) {
   return logits.owner(where).apply_one(made(cross_entropy_kind()), {logits, labels}, where);
 }
-
 value mean_squared_error(const value& a, const value& b, std::source_location where) {
   return a.owner(where).apply_one(made(mean_squared_error_kind()), {a, b}, where);
 }
-
 value layer_norm(const value& x, const value& gamma, const value& beta, float epsilon,
                  std::source_location where) {
   return x.owner(where).apply_one(made(layer_norm_kind{{epsilon}}), {x, gamma, beta}, where);

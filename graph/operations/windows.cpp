@@ -289,11 +289,9 @@ struct pooling_kind : pooling_attributes {
 value conv2d(const value& x, const value& w, const convolution_options& options, std::source_location where) {
   return x.owner(where).apply_one(made(convolution_kind{{options}}), {x, w}, where);
 }
-
 value max_pool(const value& x, const pooling_options& options, std::source_location where) {
   return x.owner(where).apply_one(made(pooling_kind{{pooling::max, options}}), {x}, where);
 }
-
 value average_pool(const value& x, const pooling_options& options, std::source_location where) {
   return x.owner(where).apply_one(made(pooling_kind{{pooling::average, options}}), {x}, where);
 }

@@ -163,17 +163,6 @@ std::size_t best_gap(const std::vector<lifetime>& all, const std::vector<std::si
 
 std::size_t bytes_of(const value_type& t) { return t.dims.size() * byte_size(t.type); }
 
-/// Copies a value that cannot be computed in the memory of its fetch: a source, or a value that is fetched
-/// twice.
-class fetch_executable : public executable {
-public:
-  explicit fetch_executable(std::size_t bytes) : bytes_(bytes) {}
-  void run(const stream& s, const call& c) override { copy_bytes(s, c.outputs[0], c.inputs[0], bytes_); }
-
-private:
-  std::size_t bytes_;
-};
-
 /// Names a node with its line: "models.cpp:12: gather".
 std::string in_words(const graph& model, std::uint32_t node) {
   const auto& n = model.nodes()[node];
@@ -321,12 +310,16 @@ private:
     plan_.steps.push_back(std::move(made));
   }
 
+  /// Copies a value that cannot be computed in the memory of its fetch: a source, or a value that is fetched
+  /// twice.
   std::size_t copy_of(std::size_t from) {
     plan_.storages[from].last = plan_.steps.size();
     storage copy;
     copy.bytes = plan_.storages[from].bytes;
     copy.first = plan_.steps.size();
-    planned_step made{std::make_unique<fetch_executable>(copy.bytes)};
+    planned_step made{kernel([bytes = copy.bytes](const stream& s, const call& c) {
+      copy_bytes(s, c.outputs[0], c.inputs[0], bytes);
+    })};
     made.inputs = {from};
     made.outputs = {add(std::move(copy))};
     plan_.steps.push_back(std::move(made));
@@ -389,16 +382,6 @@ void join_products(program_plan& plan) {
   for (std::size_t i = 0; i < plan.steps.size();)
     if (!try_to_join(plan, i)) ++i;
 }
-
-/// Rounds a value for the products that read it.
-class round_executable : public executable {
-public:
-  explicit round_executable(std::size_t n) : n_(n) {}
-  void run(const stream& s, const call& c) override { round_floats(s, {c.in(0), n_}, c.out<bfloat16>()); }
-
-private:
-  std::size_t n_;
-};
 
 bfloat16_form* form_of(const planned_step& s) { return dynamic_cast<bfloat16_form*>(s.work.get()); }
 
@@ -473,7 +456,9 @@ private:
     copy.bytes = n * sizeof(bfloat16);
     plan_.storages.push_back(std::move(copy));
     rounded_.push_back(1);
-    planned_step made{std::make_unique<round_executable>(n)};
+    planned_step made{kernel([n](const stream& s, const call& c) {
+      round_floats(s, {c.in(0), n}, c.out<bfloat16>());
+    })};
     made.inputs = {from};
     made.outputs = {plan_.storages.size() - 1};
     made.words = words + " of a rounded operand";

@@ -3,36 +3,25 @@
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/tensor/fail_with.hpp>
 
+#include <cxxabi.h>
+
+#include <cstdlib>
 #include <exception>
+#include <typeinfo>
 
 namespace mailgrad::cuda {
 
 namespace {
 
-constexpr std::array names_of_functors{"copy",
-                                       "negate",
-                                       "relu",
-                                       "gelu",
-                                       "tanh",
-                                       "sigmoid",
-                                       "exp",
-                                       "log",
-                                       "square",
-                                       "sqrt",
-                                       "add",
-                                       "subtract",
-                                       "multiply",
-                                       "divide",
-                                       "relu_of_sum",
-                                       "relu_gradient",
-                                       "gelu_gradient",
-                                       "tanh_gradient",
-                                       "sigmoid_gradient",
-                                       "square_gradient",
-                                       "sqrt_gradient"};
-static_assert(names_of_functors.size() == static_cast<std::size_t>(elementwise_function::sqrt_gradient) + 1);
-
-std::string_view name_of(elementwise_function f) { return names_of_functors[static_cast<std::size_t>(f)]; }
+/// "mailgrad::functors::relu"
+std::string name_of(elementwise_function f) {
+  return with_functor(f, []<class Functor>(Functor) {
+    int status = 0;
+    const std::unique_ptr<char, decltype(&std::free)> name(
+        abi::__cxa_demangle(typeid(Functor).name(), nullptr, nullptr, &status), &std::free);
+    return std::string(name.get());
+  });
+}
 
 bool is_full(const elementwise_chain& chain, std::size_t input) {
   return chain.inputs[input] == elementwise_chain::extent::full;
@@ -67,8 +56,8 @@ std::string steps(const elementwise_chain& chain) {
   for (std::size_t i = 0; i < chain.step_count; ++i) {
     const elementwise_chain::step& step = chain.steps[i];
     const std::string second = is_unary(step.function) ? "" : fmt::format(", o.x{}", step.b);
-    lines += fmt::format("          o.x{} = of_each(mailgrad::functors::{}{{}}, o.x{}{});\n",
-                         chain.input_count + i, name_of(step.function), step.a, second);
+    lines += fmt::format("          o.x{} = of_each({}{{}}, o.x{}{});\n", chain.input_count + i,
+                         name_of(step.function), step.a, second);
   }
   return lines;
 }

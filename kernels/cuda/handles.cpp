@@ -54,8 +54,6 @@ private:
   std::uint64_t ticket_ = 0;
 };
 
-device_event stream_events::record() { return record(nullptr, 0); }
-
 device_event stream_events::record(std::shared_ptr<const step_record> told_by, std::uint64_t ticket) {
   auto found = std::ranges::find(events_, 1, [](const auto& e) { return e.use_count(); });
   if (found == events_.end()) found = events_.insert(events_.end(), std::make_shared<gpu_event>(gpu_));

@@ -115,10 +115,9 @@ class stream_events {
 public:
   stream_events(std::uint32_t gpu, void* stream) : gpu_(gpu), stream_(stream) {}
 
-  /// Returns an event that passes when all that is queued so far is done.
-  device_event record();
-  /// The same for the end of a step, whose record tells the host by this ticket.
-  device_event record(std::shared_ptr<const step_record> told_by, std::uint64_t ticket);
+  /// Returns an event that passes when all that is queued so far is done. At the end of a step its record,
+  /// `told_by`, tells the host by this ticket.
+  device_event record(std::shared_ptr<const step_record> told_by = nullptr, std::uint64_t ticket = 0);
 
 private:
   std::uint32_t gpu_;

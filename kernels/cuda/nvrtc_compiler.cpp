@@ -94,8 +94,8 @@ struct nvrtc_functions {
   }
 
 private:
-  /// NVRTC opens its second library by the bare name when it compiles, and does not look beside itself. What is
-  /// already open is found by its name, so it is opened here. Where there is none, NVRTC will say so.
+  /// NVRTC opens its second library by the bare name when it compiles, and does not look beside itself. What
+  /// is already open is found by its name, so it is opened here. Where there is none, NVRTC will say so.
   void open_builtins(const nvrtc_version& v) const {
     Dl_info place{};
     if (dladdr(reinterpret_cast<const void*>(version), &place) == 0 || place.dli_fname == nullptr) return;
