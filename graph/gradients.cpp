@@ -1,5 +1,4 @@
 #include <mailgrad/graph/gradients.hpp>
-
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/tensor/fail_with.hpp>

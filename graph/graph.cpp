@@ -115,7 +115,6 @@ value graph::shared_variable(const value& known, const shape& dims, std::source_
   return known;
 }
 
-/// The message names the variable whose name is most similar.
 void graph::require_new_allowed(const std::string& name, std::source_location where) const {
   if (scope_.share != sharing::required) return;
   std::vector<std::string_view> names;

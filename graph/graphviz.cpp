@@ -37,7 +37,6 @@ struct scope {
   std::string name; ///< "block1/attention"
   std::vector<std::uint32_t> nodes;
   std::vector<scope> inner;
-
   scope& within(const std::string& path) {
     if (path == name) return *this;
     const std::size_t from = name.empty() ? 0 : name.size() + 1;
@@ -47,7 +46,6 @@ struct scope {
   }
 };
 
-/// "12.5 KiB"
 std::string in_bytes(std::size_t bytes) {
   constexpr std::size_t kilo = 1024;
   if (bytes < kilo) return fmt::format("{} B", bytes);

@@ -1,5 +1,4 @@
 #include <mailgrad/graph/operation_registry.hpp>
-
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/options/spelling.hpp>
 #include <mailgrad/tensor/fail_with.hpp>

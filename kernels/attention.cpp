@@ -21,7 +21,6 @@ std::size_t whole_tiles(std::size_t columns) {
 struct head_rows {
   const float* values;
   std::size_t step;
-
   const float* row(std::size_t i) const { return values + i * step; }
 };
 
@@ -30,7 +29,6 @@ struct head_rows {
 struct panels {
   float* values;
   std::size_t depth;
-
   static std::size_t floats(std::size_t depth, std::size_t columns) { return depth * whole_tiles(columns); }
 
   /// Packs the rows as they are: B has `depth` positions, each with `columns` numbers.
@@ -194,7 +192,6 @@ private:
   float* spare_;
 };
 
-/// Errors  shape_error for heads that a GPU does not compute.
 void require_head_of_gpu(const attention_shape& a) {
   if (a.head_width > widest_head_of_gpu)
     throw shape_error(fmt::format("heads of {} numbers; a GPU computes those of at most {}", a.head_width,

@@ -29,7 +29,6 @@ elementwise_loop loop_of(stepping a, stepping b) {
     return b == stepping::along ? loop<Functor, 0, 1> : loop<Functor, 0, 0>;
 }
 
-/// Returns the compiled loop of a function, for operands that each move along or stand still.
 elementwise_loop find_loop(elementwise_function f, stepping a, stepping b) {
   return with_functor(f, [=]<class Functor>(Functor) { return loop_of<Functor>(a, b); });
 }
@@ -68,7 +67,6 @@ constexpr std::size_t chain_tile = 1024;
 
 constexpr std::size_t max_operands = elementwise_chain::max_inputs + elementwise_chain::max_steps;
 
-/// Where each operand lies, and whether it moves along with the elements.
 struct operands {
   std::array<float*, max_operands> address;
   std::array<stepping, max_operands> step;

@@ -77,7 +77,6 @@ constexpr std::size_t seen_at_once = 64; ///< numbers that are looked at togethe
 template <std::uint32_t Bins>
 struct histogram {
   std::array<std::array<std::uint32_t, Bins>, 2> counts{};
-
   void join() {
     for (std::size_t i = 0; i < Bins; ++i) counts[0][i] += counts[1][i];
   }
@@ -189,7 +188,6 @@ constexpr std::size_t group = 64; ///< numbers whose signs are packed together
 struct lane_sums {
   std::array<double, partial_sums> negative{}, other{};
   std::array<std::int32_t, partial_sums> negatives{};
-
   void add(std::size_t lane, float p) {
     negative[lane] += static_cast<double>(p < 0 ? p : 0);
     other[lane] += static_cast<double>(p < 0 ? 0 : p);

@@ -48,7 +48,6 @@ void require_whole_samples(const char* kernel, std::size_t rows, std::size_t tab
   if (tables == 0 ? rows > 0 : rows % tables != 0) throw shape_error(kernel, shape{rows}, shape{tables});
 }
 
-/// The entries of one row.
 struct entries {
   std::size_t begin, end;
 };

@@ -110,7 +110,6 @@ private:
   float* turned_;
 };
 
-/// The length of a row of A as it lies in memory.
 inline std::size_t row_length(const gemm_shape& g) { return g.a == operand_order::as_is ? g.k : g.m; }
 
 /// One product with one column. The rows of A are so short that there is a compiled loop for each length.
@@ -196,7 +195,6 @@ method choose(const gemm_shape& g) {
   return g.k >= 2 * simd::width ? method::dots : method::panels;
 }
 
-/// The shape of C^T = B^T A^T.
 gemm_shape mirrored(const gemm_shape& g) {
   const auto other = [](operand_order o) {
     return o == operand_order::as_is ? operand_order::transposed : operand_order::as_is;
@@ -284,7 +282,6 @@ private:
     });
   }
 
-  /// Computes all tiles of these rows.
   void fill_rows(tile::range rows, tile::range depth, tile::range columns) const {
     const strip s{rows, depth, columns};
     if (g_.a == operand_order::as_is)
@@ -299,7 +296,6 @@ private:
   struct strip {
     tile::range rows, depth, columns;
   };
-
   read_ahead next_rows(const strip& s) const {
     const std::size_t next = g_.a == operand_order::as_is ? std::min(tile::rows, g_.m - s.rows.last) : 0;
     return {a_ + s.rows.last * g_.k + s.depth.first, g_.k, next, s.depth.size(),

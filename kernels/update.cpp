@@ -56,7 +56,6 @@ state_of<Rule> advanced(state_of<Rule> state, std::size_t by) {
   return state;
 }
 
-/// Adds a gradient from its element `first` on to a tile of their sum.
 void add_to_tile(const scaled_gradient& g, std::size_t first, std::size_t n, float* sum) {
 #pragma omp simd
   for (std::size_t k = 0; k < n; ++k) sum[k] += g.scale * g.values[first + k];

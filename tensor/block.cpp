@@ -1,5 +1,4 @@
 #include <mailgrad/tensor/block.hpp>
-
 #include <mailgrad/tensor/fail_with.hpp>
 
 #include <cstdlib>
@@ -14,7 +13,6 @@ namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
-/// The message says how much memory was asked for.
 class host_out_of_memory : public std::bad_alloc {
 public:
   explicit host_out_of_memory(std::size_t bytes) {

@@ -1,5 +1,4 @@
 #include <mailgrad/tensor/device.hpp>
-
 #include <mailgrad/tensor/fail_with.hpp>
 
 #include <sched.h>
@@ -25,7 +24,6 @@ const char* form_of(device_kind kind) {
   return kind == device_kind::cpu ? "write cpu:0, or cpu:1 for the second core" : "write cuda:0";
 }
 
-/// The same for its stream.
 constexpr const char* form_of_stream = "write cuda:0/1 for the second stream of cuda:0";
 
 /// Reads all of `digits` as the number of a device or of a stream. `what` is "an index" or "a stream", and
@@ -97,7 +95,6 @@ std::optional<double> least_share(const fs::path& mounted, const std::string& gr
 struct cgroup_line {
   std::string controllers;
   std::string group;
-
   bool is_v2() const { return controllers.empty(); }
   bool has_cpu() const { return is_v2() || (',' + controllers + ',').find(",cpu,") != std::string::npos; }
 };

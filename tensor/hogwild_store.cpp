@@ -1,6 +1,5 @@
-#include <mailgrad/tensor/hogwild_store.hpp>
-
 #include <mailgrad/tensor/fail_with.hpp>
+#include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <algorithm>
 

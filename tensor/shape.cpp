@@ -1,6 +1,5 @@
-#include <mailgrad/tensor/shape.hpp>
-
 #include <mailgrad/tensor/fail_with.hpp>
+#include <mailgrad/tensor/shape.hpp>
 
 #include <algorithm>
 #include <functional>

@@ -1,6 +1,5 @@
-#include <mailgrad/tensor/small_floats.hpp>
-
 #include <mailgrad/tensor/fail_with.hpp>
+#include <mailgrad/tensor/small_floats.hpp>
 
 #include <algorithm>
 

@@ -1,6 +1,5 @@
-#include <mailgrad/tensor/stream.hpp>
-
 #include <mailgrad/tensor/fail_with.hpp>
+#include <mailgrad/tensor/stream.hpp>
 
 namespace mailgrad {
 

@@ -1,5 +1,4 @@
 #include <mailgrad/graph/models/built_in.hpp>
-
 #include <mailgrad/graph/models/dlrm.hpp>
 
 #include <mailgrad/graph/models/gpt.hpp>

@@ -21,7 +21,6 @@ std::string without_our_line(const graph_error& e) {
   return text.starts_with(ours) ? text.substr(text.find(": ") + 2) : text;
 }
 
-/// Adds layers to a graph. Each layer reads the result of the one before.
 class stack_builder {
 public:
   stack_builder(graph& g, const model_request& request) : graph_(g), request_(request) {
@@ -111,7 +110,6 @@ private:
 
   value result_of(const flatten_layer&) { return flatten(before()); }
 
-  /// Each dropout draws from a seed of its own.
   value result_of(const dropout_layer& l) {
     if (request_.purpose == phase::evaluation) return before();
     return dropout(before(), l.rate, request_.seed + (std::uint64_t{place_} << 32));

@@ -1,6 +1,5 @@
-#include <mailgrad/graph/models/model.hpp>
-
 #include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/models/model_file.hpp>
 #include <mailgrad/options/spelling.hpp>
 #include <mailgrad/tensor/fail_with.hpp>
@@ -11,7 +10,6 @@ namespace mailgrad {
 
 namespace {
 
-/// Whether the text is the content of a model file, and not its name.
 bool is_content(std::string_view text) { return text.starts_with('{'); }
 
 model_function model_of(layer_stack layers) {

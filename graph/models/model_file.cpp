@@ -1,6 +1,5 @@
-#include <mailgrad/graph/models/model_file.hpp>
-
 #include <mailgrad/files/text.hpp>
+#include <mailgrad/graph/models/model_file.hpp>
 #include <mailgrad/options/spelling.hpp>
 #include <mailgrad/tensor/fail_with.hpp>
 
@@ -16,7 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-/// Returns the JSON text of a value, shortened if it is long.
 std::string shown(const json& found) {
   constexpr std::size_t most = 60;
   std::string text = found.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -24,7 +22,6 @@ std::string shown(const json& found) {
   return text;
 }
 
-/// The settings of one layer of the file. Each is taken by its name, and none may be left over.
 class layer_settings {
 public:
   layer_settings(std::string where, const json& object) : where_(std::move(where)), object_(object) {

@@ -1,6 +1,5 @@
-#include <mailgrad/graph/models/quadratic_model.hpp>
-
 #include <mailgrad/graph/models/layer_stack.hpp>
+#include <mailgrad/graph/models/quadratic_model.hpp>
 
 namespace mailgrad {
 

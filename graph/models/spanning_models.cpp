@@ -1,5 +1,4 @@
 #include <mailgrad/graph/models/spanning_models.hpp>
-
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/pipeline.hpp>
 #include <mailgrad/graph/placement/placement.hpp>

@@ -82,7 +82,6 @@ std::string mask_in(onnx_nodes& to, std::size_t window) {
 
 struct attention_attributes {
   std::size_t heads = 1;
-
   void keep(archive& a) { keep_attributes(a, "heads", heads); }
 };
 
@@ -90,7 +89,6 @@ struct attention_attributes {
 struct attention_gradient_kind : attention_attributes {
   static constexpr std::string_view name = "causal_attention_gradient";
   static constexpr std::size_t operands = 4;
-
   std::vector<value_type> infer(type_list inputs) const {
     const std::vector<value_type> results = results_of(inputs[0], heads);
     if (inputs[1] != results[0] || inputs[2] != results[1] || inputs[3] != results[0])
@@ -106,7 +104,6 @@ struct attention_gradient_kind : attention_attributes {
 struct attention_kind : attention_attributes {
   static constexpr std::string_view name = "causal_attention";
   static constexpr std::size_t operands = 1;
-
   std::vector<value_type> infer(type_list inputs) const { return results_of(inputs[0], heads); }
   std::vector<adjoint> gradient(const differentiated& d) const {
     return {d.apply(made(attention_gradient_kind{*this}), {d.inputs[0], d.outputs[0], d.outputs[1], *d.dy[0]})

@@ -1,7 +1,5 @@
-#include <mailgrad/graph/operations/elementwise.hpp>
-
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/operations/kinds.hpp>
+#include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/tensor/fail_with.hpp>
 
@@ -99,7 +97,6 @@ using gradient_rule = std::vector<adjoint> (*)(value_list inputs, const located&
 
 struct differentiable_kind : elementwise_kind {
   gradient_rule rule;
-
   std::vector<adjoint> gradient(const differentiated& d) const {
     const std::source_location where = d.where();
     return rule(d.inputs, {d.outputs[0], where}, {*d.dy[0], where});
@@ -176,7 +173,6 @@ std::vector<value_type> gradients_of_bias(type_list inputs, const char* expected
 struct bias_relu_gradient_kind {
   static constexpr std::string_view name = "bias_relu_gradient";
   static constexpr std::size_t operands = 2, overwritten = 1;
-
   std::vector<value_type> infer(type_list inputs) const {
     return gradients_of_bias(inputs, "expected the result and its gradient");
   }
@@ -212,7 +208,6 @@ constexpr bias_kind bias_relu_kind{{{"bias_relu", fn::relu_of_sum}, bias_relu_ru
 struct bias_gelu_gradient_kind {
   static constexpr std::string_view name = "bias_gelu_gradient";
   static constexpr std::size_t operands = 2, overwritten = 1;
-
   std::vector<value_type> infer(type_list inputs) const {
     return gradients_of_bias(inputs, "expected the slope and the gradient of the result");
   }
@@ -229,7 +224,6 @@ struct bias_gelu_gradient_kind {
 struct bias_gelu_kind {
   static constexpr std::string_view name = "bias_gelu";
   static constexpr std::size_t operands = 2, overwritten = 0;
-
   std::vector<value_type> infer(type_list inputs) const {
     const auto& [x, b] = std::tie(inputs[0], inputs[1]);
     if (x.type != dtype::float32 || b.type != dtype::float32) throw shape_error("expected float32");
@@ -258,7 +252,6 @@ struct dropout_kind {
   static constexpr std::size_t operands = 1, overwritten = 0;
   float rate = 0;
   std::uint64_t seed = 0;
-
   void keep(archive& a) { keep_attributes(a, "rate", rate, "seed", seed); }
   std::vector<value_type> infer(type_list inputs) const {
     if (inputs[0].type != dtype::float32) throw shape_error("elements must be float32");

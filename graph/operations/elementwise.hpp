@@ -14,7 +14,6 @@ shape broadcast_shapes(const shape& a, const shape& b);
 struct elementwise_kind {
   std::string_view name;
   elementwise_function function;
-
   void keep(archive&) {} // the name says it all
   std::vector<value_type> infer(type_list inputs) const;
   std::unique_ptr<executable> prepare(const fixed_types& t) const;

@@ -12,7 +12,6 @@ namespace {
 struct gather_kind {
   static constexpr std::string_view name = "gather";
   static constexpr std::size_t operands = 2;
-
   std::vector<value_type> infer(type_list inputs) const {
     const auto& [table, indices] = std::tie(inputs[0], inputs[1]);
     if (table.type != dtype::float32 || table.dims.rank() != 2)
@@ -47,7 +46,6 @@ struct scatter_kind {
   static constexpr std::string_view name = "scatter_rows";
   static constexpr std::size_t operands = 2;
   shape table{};
-
   void keep(archive& a) { keep_attributes(a, "table", table); }
   std::vector<value_type> infer(type_list inputs) const {
     const auto& [rows, values] = std::tie(inputs[0], inputs[1]);
@@ -80,7 +78,6 @@ void require_few_tables(std::size_t count) {
 struct tables_gradient_kind {
   static constexpr std::string_view name = "gather_tables_gradient";
   static constexpr std::size_t operands = 2;
-
   std::vector<value_type> infer(type_list inputs) const {
     const shape& dy = inputs[1].dims;
     if (inputs[1].type != dtype::float32 || dy.rank() != 3)
@@ -106,7 +103,6 @@ struct tables_gradient_kind {
 /// Inputs: the tables, then the indices.
 struct tables_kind {
   static constexpr std::string_view name = "gather_tables";
-
   std::vector<value_type> infer(type_list inputs) const {
     if (inputs.size() < 2) throw shape_error("there are no tables");
     require_few_tables(inputs.size() - 1);

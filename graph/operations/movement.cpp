@@ -11,11 +11,9 @@ namespace mailgrad {
 
 namespace {
 
-/// The same memory under another shape.
 struct view_attributes {
   static constexpr std::size_t operands = 1;
   static constexpr bool is_view = true;
-
   std::vector<adjoint> gradient(const differentiated& d) const {
     return {reshape(*d.dy[0], d.inputs[0].dims(), d.where())};
   }
@@ -34,7 +32,6 @@ struct view_attributes {
 struct reshape_kind : view_attributes {
   static constexpr std::string_view name = "reshape";
   shape dims{};
-
   void keep(archive& a) { keep_attributes(a, "dims", dims); }
   std::vector<value_type> infer(type_list inputs) const {
     if (inputs[0].dims.size() != dims.size())
@@ -46,7 +43,6 @@ struct reshape_kind : view_attributes {
 struct squeeze_kind : view_attributes {
   static constexpr std::string_view name = "squeeze";
   std::size_t axis = 0;
-
   void keep(archive& a) { keep_attributes(a, "axis", axis); }
   std::string describe() const { return fmt::format("axis {}", axis); }
   std::vector<value_type> infer(type_list inputs) const {
@@ -59,7 +55,6 @@ struct squeeze_kind : view_attributes {
   }
 };
 
-/// Copies a box from the input to the output.
 std::unique_ptr<executable> kernel_of(const strided_copy& box) {
   return kernel([box](const stream& s, const call& c) { box.run(s, c.in(0), c.out()); });
 }
@@ -68,7 +63,6 @@ struct transpose_kind {
   static constexpr std::string_view name = "transpose";
   static constexpr std::size_t operands = 1;
   std::vector<std::size_t> order{};
-
   void keep(archive& a) { keep_attributes(a, "order", order); }
   std::string describe() const { return fmt::format("axes {}", fmt::join(order, ", ")); }
   std::vector<value_type> infer(type_list inputs) const {
@@ -144,7 +138,6 @@ struct slice_gradient_kind {
   static constexpr std::string_view name = "slice_gradient";
   static constexpr std::size_t operands = 1;
   slice_part part{};
-
   void keep(archive& a) {
     keep_attributes(a, "whole", part.whole, "axis", part.axis, "begin", part.begin, "length", part.length);
   }
@@ -165,7 +158,6 @@ struct slice_kind {
   static constexpr std::string_view name = "slice";
   static constexpr std::size_t operands = 1;
   std::size_t axis = 0, begin = 0, end = 0;
-
   void keep(archive& a) { keep_attributes(a, "axis", axis, "begin", begin, "end", end); }
   std::string describe() const { return fmt::format("axis {}, {} to {}", axis, begin, end); }
   std::vector<value_type> infer(type_list inputs) const {
@@ -206,7 +198,6 @@ struct split_kind {
   static constexpr std::size_t operands = 1;
   std::size_t axis = 0;
   std::vector<std::size_t> lengths{};
-
   void keep(archive& a) { keep_attributes(a, "axis", axis, "lengths", lengths); }
   std::string describe() const { return fmt::format("axis {} into {}", axis, fmt::join(lengths, ", ")); }
   std::vector<value_type> infer(type_list inputs) const {
@@ -246,7 +237,6 @@ struct split_kind {
 struct concat_kind {
   static constexpr std::string_view name = "concat";
   std::size_t axis = 0;
-
   void keep(archive& a) { keep_attributes(a, "axis", axis); }
   std::string describe() const { return fmt::format("axis {}", axis); }
   std::vector<value_type> infer(type_list inputs) const {

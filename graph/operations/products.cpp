@@ -69,7 +69,6 @@ bool same_leading(const shape& a, const shape& b) {
   return a.rank() == b.rank() && std::equal(a.begin(), a.end() - 2, b.begin());
 }
 
-/// `x` with its last two axes exchanged.
 std::string transposed_in(onnx_nodes& to, const onnx_value& x) {
   std::vector<std::int64_t> order(x.type.dims.rank());
   std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -82,7 +81,6 @@ struct matmul_kind {
   static constexpr std::size_t operands = 2;
   matmul_options orders{};
   leading axes = leading::batch;
-
   void keep(archive& a) {
     a.version(1);
     a.choice("a", orders.a, transposed);
@@ -167,7 +165,6 @@ struct matmul_kind {
 
 vector_sets sets_of(const shape& x) { return {x[0], x[1], x[2]}; }
 
-/// The type of the dot products of x.
 value_type dots_of(const value_type& x) {
   constexpr std::size_t most = std::size_t{1} << 31; // more have more pairs than can be counted
   if (x.type != dtype::float32 || x.dims.rank() != 3)
@@ -181,7 +178,6 @@ value_type dots_of(const value_type& x) {
 struct dots_gradient_kind {
   static constexpr std::string_view name = "pairwise_dots_gradient";
   static constexpr std::size_t operands = 2;
-
   std::vector<value_type> infer(type_list inputs) const {
     if (inputs[1] != dots_of(inputs[0])) throw shape_error("expected the gradient of each product");
     return {inputs[0]};
@@ -196,7 +192,6 @@ struct dots_gradient_kind {
 struct dots_kind {
   static constexpr std::string_view name = "pairwise_dots";
   static constexpr std::size_t operands = 1;
-
   std::vector<value_type> infer(type_list inputs) const { return {dots_of(inputs[0])}; }
   std::vector<adjoint> gradient(const differentiated& d) const {
     return {d.apply(made(dots_gradient_kind()), {d.inputs[0], *d.dy[0]}).front()};
@@ -211,7 +206,6 @@ struct dots_kind {
 /// Sizes of a batch of compressed rows. They are the first three inputs of both operations.
 struct batch_sizes {
   std::size_t entries, offsets;
-
   explicit batch_sizes(std::span<const value_type> inputs)
       : entries(inputs[0].dims[0]), offsets(inputs[2].dims[0]) {}
 
@@ -220,7 +214,6 @@ struct batch_sizes {
   }
 };
 
-/// Checks the first three inputs of both operations. Returns the number of rows.
 std::size_t require_rows(std::span<const value_type> inputs) {
   const value_type &columns = inputs[0], &offsets = inputs[2];
   if (columns.type != dtype::int32 || columns.dims.rank() != 1)
@@ -237,7 +230,6 @@ std::size_t require_rows(std::span<const value_type> inputs) {
 struct sparse_matmul_gradient_kind {
   static constexpr std::string_view name = "sparse_matmul_gradient";
   static constexpr std::size_t operands = 4;
-
   std::vector<value_type> infer(type_list inputs) const {
     const std::size_t rows = require_rows(inputs);
     const value_type& dy = inputs[3];
@@ -256,7 +248,6 @@ struct sparse_matmul_gradient_kind {
 struct sparse_matmul_kind {
   static constexpr std::string_view name = "sparse_matmul";
   static constexpr std::size_t operands = 4;
-
   std::vector<value_type> infer(type_list inputs) const {
     const std::size_t rows = require_rows(inputs);
     const value_type& table = inputs[3];

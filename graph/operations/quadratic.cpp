@@ -1,7 +1,6 @@
-#include <mailgrad/graph/operations/quadratic.hpp>
-
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
+#include <mailgrad/graph/operations/quadratic.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
 #include <mailgrad/options/number.hpp>
 
@@ -74,7 +73,6 @@ struct quadratic_run {
   std::vector<float> h;
   std::size_t batch, answers;
   bool targets;
-
   void operator()(const stream& s, const call& c) const {
     if (!std::holds_alternative<host_stream>(s))
       throw device_error(world_errc::no_such_device, "quadratic: runs on the CPU alone");
@@ -118,7 +116,6 @@ struct quadratic_kind {
   quadratic_options o{};
   std::size_t batch = 1, outputs = 1;
   bool targets = false;
-
   void keep(archive& a) {
     a.version(2);
     bool is_chain = o.form == quadratic_form::chain, is_common = o.noise_of == noise_form::common;

@@ -1,10 +1,7 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
-#include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 #include <mailgrad/tensor/fail_with.hpp>
-
-#include <algorithm>
 
 namespace mailgrad {
 
@@ -30,7 +27,6 @@ shape without(const shape& dims, const axis_mask& summed) {
   return shape(left);
 }
 
-/// Sums over these axes of x, and multiplies by a factor.
 std::unique_ptr<executable> kernel_of(const shape& x, const axis_mask& summed, float scale = 1) {
   const sum_plan plan = plan_sum(x, summed);
   return kernel({.operands = sums_rows(plan) ? 1U : 0U},
@@ -45,7 +41,6 @@ struct sum_to_kind {
   static constexpr std::string_view name = "sum_to";
   static constexpr std::size_t operands = 1;
   shape source{}, result{};
-
   void keep(archive& a) { keep_attributes(a, "source", source, "result", result); }
   std::vector<value_type> infer(type_list inputs) const {
     require_float(inputs[0]);
@@ -75,7 +70,6 @@ struct broadcast_kind {
   static constexpr std::string_view name = "broadcast_to";
   static constexpr std::size_t operands = 1;
   shape source{}, target{};
-
   void keep(archive& a) { keep_attributes(a, "source", source, "target", target); }
   std::vector<value_type> infer(type_list inputs) const {
     require_float(inputs[0]);
@@ -115,7 +109,6 @@ struct reduce_kind {
   averaging what = averaging::sum; ///< says the name
   std::optional<std::vector<std::size_t>> axes{};
   summed_axes keep_as = summed_axes::dropped;
-
   std::string_view name() const { return what == averaging::sum ? "reduce_sum" : "reduce_mean"; }
   void keep(archive& a) {
     a.version(1);

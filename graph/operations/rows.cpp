@@ -21,7 +21,6 @@ void require_rows(const value_type& x) {
 struct softmax_gradient_kind {
   static constexpr std::string_view name = "softmax_gradient";
   static constexpr std::size_t operands = 2, overwritten = 1;
-
   std::vector<value_type> infer(type_list inputs) const {
     require_rows(inputs[0]);
     if (inputs[1] != inputs[0]) throw shape_error("expected the gradient of the result");
@@ -37,7 +36,6 @@ struct softmax_gradient_kind {
 struct softmax_kind {
   static constexpr std::string_view name = "softmax";
   static constexpr std::size_t operands = 1, overwritten = 0;
-
   std::vector<value_type> infer(type_list inputs) const {
     require_rows(inputs[0]);
     return {inputs[0]};
@@ -67,7 +65,6 @@ void require_labelled(const value_type& logits, const value_type& labels) {
 struct cross_entropy_gradient_kind {
   static constexpr std::string_view name = "cross_entropy_gradient";
   static constexpr std::size_t operands = 3, overwritten = 0;
-
   std::vector<value_type> infer(type_list inputs) const {
     require_labelled(inputs[0], inputs[1]);
     if (inputs[2] != value_type{}) throw shape_error("expected the gradient of a scalar");
@@ -84,7 +81,6 @@ struct cross_entropy_gradient_kind {
 struct cross_entropy_kind {
   static constexpr std::string_view name = "cross_entropy";
   static constexpr std::size_t operands = 2;
-
   std::vector<value_type> infer(type_list inputs) const {
     require_labelled(inputs[0], inputs[1]);
     return {{shape{}, dtype::float32}, inputs[0]};
@@ -103,7 +99,6 @@ struct cross_entropy_kind {
 struct mean_squared_error_kind {
   static constexpr std::string_view name = "mean_squared_error";
   static constexpr std::size_t operands = 2;
-
   std::vector<value_type> infer(type_list inputs) const {
     for (const value_type& t : inputs)
       if (t.type != dtype::float32) throw shape_error("expected float32");
@@ -138,7 +133,6 @@ value_type require_rows(const value_type& x, const std::array<value_type, 2>& pa
 
 struct layer_norm_attributes {
   float epsilon = 1;
-
   void keep(archive& a) { keep_attributes(a, "epsilon", epsilon); }
   layer_norm_rows grid_of(const shape& x) const { return {x.size() / x.back(), x.back(), epsilon}; }
 };
@@ -147,7 +141,6 @@ struct layer_norm_attributes {
 struct layer_norm_gradient_kind : layer_norm_attributes {
   static constexpr std::string_view name = "layer_norm_gradient";
   static constexpr std::size_t operands = 5;
-
   std::vector<value_type> infer(type_list inputs) const {
     const value_type &x = inputs[0], &gamma = inputs[1], &mean = inputs[2], &deviation = inputs[3],
                      &dy = inputs[4];
@@ -169,7 +162,6 @@ struct layer_norm_gradient_kind : layer_norm_attributes {
 struct layer_norm_kind : layer_norm_attributes {
   static constexpr std::string_view name = "layer_norm";
   static constexpr std::size_t operands = 3;
-
   std::vector<value_type> infer(type_list inputs) const {
     const value_type statistic = require_rows(inputs[0], {inputs[1], inputs[2]}, epsilon);
     return {inputs[0], statistic, statistic};

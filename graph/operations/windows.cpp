@@ -15,7 +15,6 @@ std::string to_string(const padding& p) {
 
 namespace {
 
-/// Windows along one axis.
 struct axis {
   std::size_t before, after, count;
 };
@@ -78,7 +77,6 @@ window_grid place_windows(const shape& image, const std::array<std::size_t, 2>& 
 /// The order of axes that a node of ONNX gives them: channels stand before rows and columns there.
 using onnx_order = std::vector<std::int64_t>;
 
-/// The windows as attributes of a node of ONNX.
 std::vector<onnx_attribute> onnx_windows(const window_grid& g) {
   const auto list = [](std::initializer_list<std::size_t> extents) {
     return std::vector<std::int64_t>(extents.begin(), extents.end());
@@ -94,13 +92,11 @@ shape y_dims(const convolution_shape& c) {
 
 struct convolution_attributes {
   convolution_options options{};
-
   void keep_options(archive& a) {
     a.version(1);
     a.field("stride", options.stride);
     a.field("padding", options.pad);
   }
-  /// Places the windows of w over x.
   convolution_shape shape_of(const value_type& x, const value_type& w) const {
     if (x.type != dtype::float32 || w.type != dtype::float32)
       throw shape_error("images and weights are float32");
@@ -129,7 +125,6 @@ struct data_gradient_kind : convolution_attributes {
   static constexpr std::string_view name = "conv2d_data_gradient";
   static constexpr std::size_t operands = 2;
   shape images{};
-
   void keep(archive& a) {
     keep_options(a);
     a.field("images", images);
@@ -149,7 +144,6 @@ struct weight_gradient_kind : convolution_attributes {
   static constexpr std::string_view name = "conv2d_weight_gradient";
   static constexpr std::size_t operands = 2;
   shape weights{};
-
   void keep(archive& a) {
     keep_options(a);
     a.field("weights", weights);
@@ -167,7 +161,6 @@ struct weight_gradient_kind : convolution_attributes {
 struct convolution_kind : convolution_attributes {
   static constexpr std::string_view name = "conv2d";
   static constexpr std::size_t operands = 2;
-
   void keep(archive& a) { keep_options(a); }
   std::vector<value_type> infer(type_list inputs) const {
     return {{y_dims(shape_of(inputs[0], inputs[1])), dtype::float32}};
@@ -201,7 +194,6 @@ enum class pooling : std::uint8_t { max, average };
 struct pooling_attributes {
   pooling how = pooling::max; ///< says the name
   pooling_options options{};
-
   void keep_options(archive& a) {
     a.version(1);
     a.field("window", options.window);
@@ -219,7 +211,6 @@ shape pooled_dims(const window_grid& g) { return {g.batch, g.out_height, g.out_w
 /// Inputs: dy, and for max pooling the position chosen in each window.
 struct pooling_gradient_kind : pooling_attributes {
   shape images{};
-
   std::string_view name() const {
     return how == pooling::max ? "max_pool_gradient" : "average_pool_gradient";
   }
@@ -250,7 +241,6 @@ struct pooling_gradient_kind : pooling_attributes {
 /// Outputs: y, and for max pooling the position chosen in each window.
 struct pooling_kind : pooling_attributes {
   static constexpr std::size_t operands = 1;
-
   std::string_view name() const { return how == pooling::max ? "max_pool" : "average_pool"; }
   void keep(archive& a) { keep_options(a); }
   std::vector<value_type> infer(type_list inputs) const {

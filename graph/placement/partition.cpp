@@ -13,7 +13,6 @@ namespace {
 struct segment_key {
   std::size_t crossings = 0;
   std::size_t where = 0; ///< index in placement::devices()
-
   friend auto operator<=>(const segment_key&, const segment_key&) = default;
 };
 
@@ -97,7 +96,6 @@ private:
     }
   }
 
-  /// Records that segment `reader` needs these values.
   void connect(std::span<const value> values, std::size_t reader) {
     for (const value& v : values) {
       if (!computes(v.node()) || number_of(v.node()) == reader) continue;

@@ -62,7 +62,6 @@ private:
   std::vector<std::vector<char>> waits_for_;
 };
 
-/// Walks a graph in its order and places each operation.
 class placing {
 public:
   placing(const graph& g, device first) : graph_(g), first_(first), places_(g.nodes().size(), 0) {}

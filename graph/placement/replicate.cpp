@@ -1,7 +1,6 @@
-#include <mailgrad/graph/placement/replicate.hpp>
-
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
+#include <mailgrad/graph/placement/replicate.hpp>
 #include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
@@ -14,7 +13,6 @@ namespace {
   fail_with<graph_error>("{}: replicate: {}", line_of(where), what);
 }
 
-/// Returns the batch, which must be the same for all inputs.
 std::size_t common_batch(const named_values& inputs, const std::source_location& where) {
   if (inputs.all().empty()) fail(where, "there are no inputs to split");
   const named_value& first = inputs.all().front();

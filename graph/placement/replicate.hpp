@@ -9,7 +9,6 @@ struct named_value {
   value what;
 };
 
-/// Values found by name.
 class named_values {
 public:
   named_values(std::initializer_list<named_value> values) : values_(values) {}

@@ -1,5 +1,4 @@
 #include <mailgrad/graph/program/program.hpp>
-
 #include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
 #include <mailgrad/tensor/fail_with.hpp>
@@ -20,7 +19,6 @@ struct program::implementation {
     std::vector<void*> outputs;
     next_use output_use = next_use::soon;
   };
-
   std::size_t storage_of_fetch(std::size_t index) const {
     if (index < plan.fetches.size()) return plan.fetches[index];
     fail_with<std::invalid_argument>("program: there is no fetch {}; it has {}", index, plan.fetches.size());

@@ -87,7 +87,6 @@ private:
   std::vector<std::size_t> run_of_;
 };
 
-/// Returns the index of `v` in `values`, and appends it if it is missing.
 std::uint8_t place_of(const value& v, std::vector<value>& values) {
   const auto found = std::ranges::find(values, v);
   const auto place = static_cast<std::uint8_t>(found - values.begin());
@@ -163,7 +162,6 @@ std::size_t best_gap(const std::vector<lifetime>& all, const std::vector<std::si
 
 std::size_t bytes_of(const value_type& t) { return t.dims.size() * byte_size(t.type); }
 
-/// Names a node with its line: "models.cpp:12: gather".
 std::string in_words(const graph& model, std::uint32_t node) {
   const auto& n = model.nodes()[node];
   const auto* op = std::get_if<operation_node>(&n.what);
@@ -385,17 +383,14 @@ void join_products(program_plan& plan) {
 
 bfloat16_form* form_of(const planned_step& s) { return dynamic_cast<bfloat16_form*>(s.work.get()); }
 
-/// An operand or a result of a step.
 struct place_in_step {
   bfloat16_form* form;
   std::size_t number;
 };
 
-/// Who makes a value and who reads it.
 struct value_users {
   std::optional<place_in_step> maker;
   std::vector<place_in_step> readers;
-
   bool may_be_rounded() const {
     const auto may_read = [](const place_in_step& r) { return r.form && r.form->may_read(r.number); };
     return maker && maker->form && maker->form->may_write(maker->number) && !readers.empty() &&

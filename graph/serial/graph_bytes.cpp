@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <cxxabi.h>
-#include <limits>
 #include <set>
 #include <typeinfo>
 
@@ -51,7 +50,6 @@ void keep_text(archive& a, std::string& text, std::size_t most) {
   require_allowed(a, "bytes in a text", text.size(), most);
 }
 
-/// "huber_operation"
 std::string format_type(const operation& op) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> name(
@@ -59,7 +57,6 @@ std::string format_type(const operation& op) {
   return name ? name.get() : typeid(op).name();
 }
 
-/// Draws the image of a graph, node by node.
 class image_drawing {
 public:
   explicit image_drawing(const graph& g) : graph_(g) {
@@ -138,7 +135,6 @@ private:
   std::string before_;
 };
 
-/// Adds the nodes of an image to a graph.
 class building {
 public:
   building(graph& into, const graph_image& image, const operation_registry& known, const graph_limits& limits,

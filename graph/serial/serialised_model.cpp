@@ -112,7 +112,6 @@ private:
     return graphs_[static_cast<std::size_t>(nearest - built_for_.begin())];
   }
 
-  /// Names every field in which the request differs from the nearest one.
   [[noreturn]] static void refuse(const fields& wanted, const fields& nearest) {
     std::string asked, built;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -140,7 +139,6 @@ void keep_request(archive& a, model_request& r) {
   }
 }
 
-/// The graphs, as many as arrive.
 void keep_graphs(archive& a, std::vector<model_graph>& graphs) {
   a.version(1);
   std::uint64_t count = graphs.size();

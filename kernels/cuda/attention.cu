@@ -12,7 +12,6 @@ namespace {
 template <class Tile>
 struct online_softmax {
   float largest[Tile::thread_rows], sum[Tile::thread_rows];
-
   __device__ explicit online_softmax(float lowest) {
 #pragma unroll
     for (unsigned i = 0; i < Tile::thread_rows; ++i) {
@@ -68,7 +67,6 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   const unsigned end = window - first < Tile::rows ? window : first + Tile::rows;
   online_softmax<Tile> softmax(lowest);
   attention_rows<Tile> result{};
-
   load_vectors<Tile, Tile::rows>(queries, heads.vectors_of_qkv(qkv, 0), first);
   const auto load = [&](typename Tile::number* to, unsigned key) {
     load_vectors<Tile, Tile::columns>(to, heads.vectors_of_qkv(qkv, 1), key);
@@ -124,7 +122,6 @@ void attend(const cuda_stream& s, const attention_shape& a, const bfloat16* qkv,
       y);
 }
 
-/// What both kernels of the gradient read.
 template <class T>
 struct attention_operands {
   attention_heads heads;
@@ -159,7 +156,6 @@ __global__ void projection_kernel(attention_shape a, const float* y, const float
   });
 }
 
-/// The same for a gradient in bfloat16.
 template <class Y>
 __global__ void rounded_projection_kernel(attention_shape a, const Y* y, const bfloat16* dy,
                                           float* projections, row_lanes n) {
@@ -240,7 +236,6 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   const attention_heads& heads = from.heads;
   const auto window = static_cast<unsigned>(heads.a.window);
   const unsigned first = blockIdx.y * Tile::rows;
-
   load_vectors<Tile, Tile::rows>(keys, heads.vectors_of_qkv(from.qkv, 1), first);
   load_vectors<Tile, Tile::rows>(values, heads.vectors_of_qkv(from.qkv, 2), first);
   attention_rows<Tile> of_keys{}, of_values{};

@@ -4,10 +4,6 @@
 #include <mailgrad/kernels/cuda/instructions.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 
-#include <cmath>
-
-/// How the vectors of attention come from the GPU's memory to the shared memory of a block.
-
 namespace mailgrad::cuda {
 
 /// How the vectors of one head lie, one for each position of its window.
@@ -41,7 +37,6 @@ __device__ Pack numbers_of(const head_vectors<T>& from, unsigned count, unsigned
   return found;
 }
 
-/// The largest divisor of n of at most 8.
 constexpr unsigned loads_together(unsigned n) {
   unsigned found = 8;
   while (n % found != 0) --found;
@@ -211,12 +206,10 @@ __device__ inline float power_of_2(float x) {
 #endif
 }
 
-/// A number for each pair of a thread.
 template <class Tile>
 struct attention_pairs {
   float v[Tile::thread_rows][Tile::thread_columns];
 
-  /// The product of the vectors of each pair.
   __device__ void multiply(const float* rows, const float* columns, const attention_place<Tile>& at) {
 #pragma unroll
     for (unsigned i = 0; i < Tile::thread_rows; ++i)

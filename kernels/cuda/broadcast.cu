@@ -36,7 +36,6 @@ struct operand_places {
   Index a = 0, b = 0;
 };
 
-/// Where the operands of element k of the result lie.
 template <class Index>
 __device__ operand_places<Index> places_of(const broadcast_arguments<Index>& plan, Index k) {
   operand_places<Index> at;
@@ -89,7 +88,6 @@ __global__ void broadcast_kernel(elementwise_function f, broadcast_arguments<Ind
       [&](auto elements, const operand_packs& x) { elements.store(y, x.a); });
 }
 
-/// The fastest way to read an operand with these strides.
 reading reading_of(const broadcast_plan& plan, const std::array<std::size_t, shape::max_rank>& strides,
                    const float* from) {
   bool in_order = true, whole_packs = are_packs(from);

@@ -161,7 +161,6 @@ struct thread_place {
   static constexpr unsigned lanes_across = Tile::threads_across < 8 ? Tile::threads_across : 8;
   static constexpr unsigned warps_across = Tile::threads_across / lanes_across;
   static constexpr unsigned row_packs = Tile::thread_rows / 4, column_packs = Tile::thread_columns / 4;
-
   __device__ thread_place() {
     const unsigned warp = threadIdx.x / warp_size, lane = threadIdx.x % warp_size;
     row_ = (warp / warps_across * (warp_size / lanes_across) + lane / lanes_across) * 4;
@@ -343,7 +342,6 @@ struct window_values {
     std::uint32_t offset;
     std::int32_t row, column;
   };
-
   __device__ window window_at(std::uint32_t k) const {
     if (k >= n.windows) return {0, far_outside, far_outside};
     const std::uint32_t image = n.per_image.divide(k), row = n.per_row.divide(k);
@@ -453,7 +451,6 @@ struct columns_of_channels {
   static constexpr pack_axis axis = pack_axis::depth;
   using line = std::uint32_t;
   static constexpr std::uint32_t nowhere = ~std::uint32_t{0};
-
   __device__ std::uint32_t line_at(std::uint32_t channel) const { return channel; }
   __device__ std::uint32_t place_at(std::uint32_t k) const {
     if (k >= depth) return nowhere;

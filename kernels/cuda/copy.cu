@@ -9,7 +9,6 @@ namespace {
 /// So many copies are an argument of one launch; more take several.
 constexpr std::size_t copies_at_once = 64;
 
-/// One copy, as a kernel visits it.
 struct copied_part {
   const float* from;
   float* to;
@@ -61,7 +60,6 @@ __global__ void copy_rows_kernel(copy_list list) {
   }
 }
 
-/// Collects copies until a launch has as many as it takes.
 class row_launches {
 public:
   row_launches(const cuda_stream& s, bool packs) : s_(s), packs_(packs) {}
@@ -81,7 +79,6 @@ public:
   }
 
 private:
-  /// Adds `count` of its rows from `first` on.
   void add(const row_copy& c, std::size_t first, std::size_t count) {
     const std::size_t size = packs_ ? float_pack::size : 1, n = count * c.width / size;
     copied_part part{c.from,
@@ -204,7 +201,6 @@ constexpr unsigned side = 64; ///< of a tile
 constexpr unsigned pitch =
     side + 1; ///< so that neither rows nor columns of a tile lie in one bank of shared memory
 
-/// The part of one tile.
 struct tile_place {
   const float* from;
   float* to;

@@ -89,7 +89,6 @@ using owned_layout = owned<cublasLtMatrixLayout_t, &cublas_functions::layout_des
 using question = std::tuple<std::size_t, std::size_t, std::size_t, operand_order, operand_order, std::size_t,
                             bool, bool, cudaDataType_t, cudaDataType_t>;
 
-/// A product that is ready to run.
 struct prepared {
   owned_description description;
   owned_layout a, b, c;
@@ -166,7 +165,6 @@ private:
   struct types {
     cudaDataType_t operands, result;
   };
-
   void require_here(cublasStatus_t status, const char* what) const {
     if (status == CUBLAS_STATUS_ALLOC_FAILED) lacks_memory(gpu_, what, status);
     if (status != CUBLAS_STATUS_SUCCESS)

@@ -7,7 +7,6 @@ namespace mailgrad::cuda {
 
 namespace {
 
-/// Some of the rows that are asked for.
 struct asked_rows {
   const std::int32_t* rows;
   std::uint32_t first; ///< the number of rows[0] among all that are asked for
@@ -275,14 +274,12 @@ void scatter_rows(const cuda_stream& s, std::span<const std::int32_t> rows, cons
 
 constexpr unsigned rows_of_block = threads_per_block / warp_size;
 
-/// Compressed rows on a GPU.
 struct rows_on_gpu {
   const std::int32_t* columns;
   const float* values;
   const std::int32_t* offsets;
   std::size_t entries, rows;
   fault_report wrong_row; ///< its limit is the number of entries
-
   struct range {
     std::size_t first, last;
   };

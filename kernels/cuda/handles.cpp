@@ -21,7 +21,6 @@ device_block allocate_on(const cuda_stream& s, std::size_t bytes) {
   return made;
 }
 
-/// A point of a GPU's stream.
 class gpu_event final : public device_event::driver_event {
 public:
   explicit gpu_event(std::uint32_t gpu) : event_(gpu) {}

@@ -24,7 +24,6 @@ private:
   void* stream_;
 };
 
-/// A point of a stream.
 class owned_event {
 public:
   explicit owned_event(std::uint32_t gpu, runtime::event_kind kind = runtime::event_kind::untimed)
@@ -68,7 +67,6 @@ public:
   void launch(void* stream) const { runtime::launch_graph(graph_, stream); }
 
 private:
-  /// Ends a capture that failed, so that the stream can be used again.
   static void abandon(void* stream) noexcept;
 
   void* graph_ = nullptr;

@@ -1,6 +1,5 @@
-#include <mailgrad/kernels/cuda/kept_graphs.hpp>
-
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
+#include <mailgrad/kernels/cuda/kept_graphs.hpp>
 
 #include <exception>
 

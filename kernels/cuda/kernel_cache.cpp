@@ -1,8 +1,7 @@
-#include <mailgrad/kernels/cuda/kernel_cache.hpp>
-
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/files/replaced_file.hpp>
+#include <mailgrad/kernels/cuda/kernel_cache.hpp>
 
 #include <algorithm>
 #include <cstdlib>

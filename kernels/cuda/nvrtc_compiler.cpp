@@ -6,7 +6,6 @@
 #include <nvrtc.h>
 
 #include <cstdlib>
-#include <variant>
 
 namespace mailgrad::embedded {
 // Written by CMake from the files of these names.
@@ -113,7 +112,6 @@ void require(nvrtcResult status, const char* what) {
     fail_with(world_errc::device_failure, "{}: {}", what, nvrtc().words_of(status));
 }
 
-/// A text with its headers.
 class nvrtc_program {
 public:
   explicit nvrtc_program(const std::string& text) {

@@ -4,8 +4,6 @@
 #include <mailgrad/kernels/functors/elementwise_function.hpp>
 #include <mailgrad/tensor/small_floats.hpp>
 
-/// What element-wise kernels that are compiled with the program have beside elements.hpp.
-
 namespace mailgrad::cuda {
 
 /// What a thread holds of the two operands of a function.
@@ -78,7 +76,6 @@ struct alignas(16) bfloat16_pack {
   unsigned v[4]; ///< two numbers each, the first in the lower half
 };
 
-/// Two numbers as they lie in memory.
 __device__ inline unsigned rounded_pair(float first, float second) {
   return bfloat16_of_float(first) | static_cast<unsigned>(bfloat16_of_float(second)) << 16U;
 }

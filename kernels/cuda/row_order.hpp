@@ -31,13 +31,11 @@ inline constexpr unsigned warps_of_runs = threads_per_block / warp_size;
 /// Longer runs of one row are shared by all warps of a block.
 inline constexpr std::uint32_t longest_of_warp = 32;
 
-/// The keys of one row of the table.
 struct key_range {
   std::uint32_t first, last;
   __device__ std::uint32_t size() const { return last - first; }
 };
 
-/// A list in the order of its rows.
 struct ordered_keys {
   const row_key* keys;
   std::uint32_t n;

@@ -1,6 +1,5 @@
-#include <mailgrad/kernels/cuda/runtime.hpp>
-
 #include <mailgrad/kernels/cuda/missing_gpu.hpp>
+#include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/tensor/fail_with.hpp>
 
 #include <cuda_runtime_api.h>

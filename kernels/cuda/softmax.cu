@@ -1,6 +1,5 @@
 #include <mailgrad/kernels/cuda/indices.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
-#include <mailgrad/kernels/functors/approximations.hpp>
 #include <mailgrad/kernels/softmax.hpp>
 
 #include <limits>
@@ -74,11 +73,9 @@ __global__ void long_softmax_gradient_kernel(const float* y, const float* dy, fl
 
 void softmax(const cuda_stream& s, const float* x, float* y, std::size_t rows, std::size_t columns) {
   if (rows * columns == 0) return;
-  if (columns > longest_register_row) {
-    launch(s, "softmax", blocks_for(rows, 1), threads_per_block, block_sum_bytes<float>, long_softmax_kernel,
-           x, y, rows, columns);
-    return;
-  }
+  if (columns > longest_register_row)
+    return launch(s, "softmax", blocks_for(rows, 1), threads_per_block, block_sum_bytes<float>,
+                  long_softmax_kernel, x, y, rows, columns);
   const row_lanes n = lanes_of(rows, columns);
   with_register_count(columns, are_packed_rows(columns, x, y), [&]<unsigned count, unsigned size>() {
     launch(s, "softmax", blocks_of(n), threads_per_block, 0, softmax_kernel<count, size>, x, y, n,
@@ -89,11 +86,9 @@ void softmax(const cuda_stream& s, const float* x, float* y, std::size_t rows, s
 void softmax_gradient(const cuda_stream& s, const float* y, const float* dy, float* dx, std::size_t rows,
                       std::size_t columns) {
   if (rows * columns == 0) return;
-  if (columns > longest_register_row) {
-    launch(s, "softmax_gradient", blocks_for(rows, 1), threads_per_block, block_sum_bytes<float>,
-           long_softmax_gradient_kernel, y, dy, dx, rows, columns);
-    return;
-  }
+  if (columns > longest_register_row)
+    return launch(s, "softmax_gradient", blocks_for(rows, 1), threads_per_block, block_sum_bytes<float>,
+                  long_softmax_gradient_kernel, y, dy, dx, rows, columns);
   const row_lanes n = lanes_of(rows, columns);
   with_register_count(columns, are_packed_rows(columns, y, dy, dx), [&]<unsigned count, unsigned size>() {
     launch(s, "softmax_gradient", blocks_of(n), threads_per_block, 0, softmax_gradient_kernel<count, size>, y,
@@ -236,7 +231,6 @@ void cross_entropy_gradient(const cuda_stream& s, const float* probabilities, co
   });
 }
 
-/// A logit and its class.
 struct candidate {
   float logit;
   std::int32_t label;

@@ -2,14 +2,12 @@
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <cstring>
 #include <utility>
 
 namespace mailgrad::cuda {
 
 namespace {
 
-/// The states of the weights, as an argument of a kernel.
 template <class Rule>
 struct state_list {
   float* items[Rule::states + 1]; // one more, since a rule may have none
@@ -33,7 +31,6 @@ struct gradients_on_gpu {
   float share;
 };
 
-/// The rule of an update as an argument of the kernel.
 template <class Rule>
 struct rule_by_value {
   using rule = Rule;
@@ -58,7 +55,6 @@ struct rule_as_begun {
   }
 };
 
-/// What a thread holds of its four weights.
 template <class Rule>
 struct weights_of_thread {
   float_pack weights, gradient, state[Rule::states + 1];
@@ -202,7 +198,6 @@ void update(const cuda_stream& s, const update_rule& rule, const weight_penalty&
   with_rule(rule, penalty, [&](const auto& r) { run(s, r, work, state); });
 }
 
-/// The rows of one gradient, in order.
 struct ordered_gradient {
   ordered_keys order;
   const float* values;
@@ -214,7 +209,6 @@ struct gradient_list {
   ordered_gradient first;
   const ordered_gradient* others; ///< in memory of the GPU
   unsigned count;
-
   __device__ ordered_gradient get(unsigned i) const { return i == 0 ? first : others[i - 1]; }
 };
 
@@ -230,7 +224,6 @@ __global__ void list_rows_kernel(gradient_part part, ordered_gradient* to) {
   if (threadIdx.x < part.count) to[threadIdx.x] = part.items[threadIdx.x];
 }
 
-/// The part of a table that is updated.
 struct table_part {
   float* weights;
   std::size_t width;
@@ -247,7 +240,6 @@ struct moved_row {
 struct chosen_row {
   std::uint32_t row = 0;
   bool chosen = false;
-
   __device__ chosen_row(const gradient_list& gradients, unsigned own, std::uint32_t at,
                         const table_part& table) {
     const ordered_keys order = gradients.get(own).order;

@@ -9,14 +9,12 @@ namespace mailgrad::cuda {
 
 namespace {
 
-/// The arrays of a function of single elements, as arguments of its kernel.
 template <class F>
 struct mapped_arrays {
   const float* reads[F::reads + 1]; // one more, since F may read none
   float* writes[F::writes];
 };
 
-/// One pack of each array.
 template <class F>
 struct mapped_packs {
   float_pack reads[F::reads + 1];
@@ -78,21 +76,18 @@ void map(const cuda_stream& s, const char* name, const F& f, std::span<const flo
 struct same_value {
   static constexpr std::size_t reads = 0, writes = 1;
   float value;
-
   MAILGRAD_HOST_DEVICE void operator()(float& x) const { x = value; }
 };
 
 struct scaled_addition {
   static constexpr std::size_t reads = 1, writes = 1;
   float scale;
-
   MAILGRAD_HOST_DEVICE void operator()(float x, float& sum) const { sum += scale * x; }
 };
 
 struct scaling {
   static constexpr std::size_t reads = 0, writes = 1;
   float scale;
-
   MAILGRAD_HOST_DEVICE void operator()(float& x) const { x *= scale; }
 };
 

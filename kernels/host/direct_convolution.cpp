@@ -1,5 +1,4 @@
 #include <mailgrad/kernels/host/convolution.hpp>
-
 #include <mailgrad/kernels/host/gemm_tile.hpp>
 
 namespace mailgrad {
@@ -62,7 +61,6 @@ public:
       }
     }
   }
-  /// Calls visit(first column, number of columns, panel from row `row` on).
   template <class Visit>
   void for_each(std::span<const float> memory, Visit visit) const {
     for (std::size_t column = 0; column < columns_; column += tile::columns)

@@ -1,5 +1,4 @@
 #include <mailgrad/kernels/encodings.hpp>
-
 #include <mailgrad/kernels/host/compensated.hpp>
 
 #include <cmath>

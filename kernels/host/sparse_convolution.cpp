@@ -143,7 +143,6 @@ protected:
   std::size_t counts_;
 };
 
-/// The bits of filled_mask() for eight values.
 std::uint64_t byte_of_mask(const float* values) noexcept {
 #ifdef __AVX__
   const __m256 filled = _mm256_cmp_ps(_mm256_loadu_ps(values), _mm256_setzero_ps(), _CMP_NEQ_UQ);
