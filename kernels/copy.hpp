@@ -48,7 +48,6 @@ struct copied_axis {
 
 /// Copies a box along these axes, at least two. The last has the smallest step in the target, and the last
 /// two are the plane of the inner loops. strided_copy puts them so.
-///
 void copy_box(const stream& s, std::span<const copied_axis> axes, const float* from, float* to);
 
 /// The places of a row-major tensor without gaps.

@@ -27,7 +27,6 @@ bool sums_rows(const sum_plan& plan);
 void sum(const stream& s, const sum_plan& plan, read_numbers x, float scale, float* y);
 
 /// The mean of (a - b)^2 over n elements.
-///
 void mean_squared_difference(const stream& s, const float* a, const float* b, std::size_t n, float* y);
 
 } // namespace mailgrad

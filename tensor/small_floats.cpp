@@ -19,7 +19,6 @@ Float* floats_in(const Numbers& x, std::string_view kernel) {
 } // namespace
 
 std::string_view name(product_precision p) { return names[static_cast<std::size_t>(p)]; }
-
 std::vector<std::string> product_precision_names() { return {names.begin(), names.end()}; }
 
 product_precision parse_product_precision(std::string_view text) {

@@ -346,12 +346,10 @@ value exp(const value& x, std::source_location where) { return apply(fn::exp, {x
 value log(const value& x, std::source_location where) { return apply(fn::log, {x}, where); }
 value square(const value& x, std::source_location where) { return apply(fn::square, {x}, where); }
 value sqrt(const value& x, std::source_location where) { return apply(fn::sqrt, {x}, where); }
-
 value add(const located& a, const located& b) { return apply(fn::add, {a.what, b.what}, a.where); }
 value subtract(const located& a, const located& b) { return apply(fn::subtract, {a.what, b.what}, a.where); }
 value multiply(const located& a, const located& b) { return apply(fn::multiply, {a.what, b.what}, a.where); }
 value divide(const located& a, const located& b) { return apply(fn::divide, {a.what, b.what}, a.where); }
-
 value operator+(const located& a, float b) { return add(a, constant(b, a)); }
 value operator-(const located& a, float b) { return subtract(a, constant(b, a)); }
 value operator*(const located& a, float b) { return multiply(a, constant(b, a)); }
