@@ -87,20 +87,3 @@ void update_summed_rows(const stream& s, const update_rule& rule, const weight_p
                         const summed_row_update& work, std::span<float* const> state);
 
 } // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-/// Keeps rule and penalty in the stream's status, for update_as_begun() on the same stream.
-///
-/// Errors  device_error.
-void begin_update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty);
-
-/// update() with the rule and penalty that begin_update() last gave, also a penalty of zero. Nothing in it
-/// depends on the step, so it can be captured once and replayed with another learning rate. begin_update()
-/// gives a rule of the kind of `kind` before each replay.
-///
-/// Errors  as update(); shape_error for more gradients than 32.
-void update_as_begun(const cuda_stream& s, const update_rule& kind, const weight_update& work,
-                     std::span<float* const> state);
-
-} // namespace mailgrad::cuda

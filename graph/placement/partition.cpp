@@ -133,12 +133,4 @@ std::vector<segment> cut_into_segments(const graph& g, const placement& places,
   return cutting(g, places, wanted).run();
 }
 
-std::size_t bytes_between(const segment& from, const segment& to) {
-  std::size_t bytes = 0;
-  for (const value& v : to.imports)
-    if (std::ranges::find(from.exports, v) != from.exports.end())
-      bytes += v.dims().size() * byte_size(v.type().type);
-  return bytes;
-}
-
 } // namespace mailgrad

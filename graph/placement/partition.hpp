@@ -30,7 +30,4 @@ struct segment {
 std::vector<segment> cut_into_segments(const graph& g, const placement& places,
                                        std::span<const wanted_value> wanted);
 
-/// The bytes of the values that `from` computes for `to`.
-std::size_t bytes_between(const segment& from, const segment& to);
-
 } // namespace mailgrad

@@ -89,15 +89,6 @@ body<sum_pairs>::function* body<sum_pairs>::get() {
   };
 }
 
-void begin_update(const cuda_stream& s, const update_rule&, const weight_penalty&) {
-  refuse_gpu(s, "begin_update");
-}
-
-void update_as_begun(const cuda_stream& s, const update_rule&, const weight_update&,
-                     std::span<float* const>) {
-  refuse_gpu(s, "update");
-}
-
 void write_record(const cuda_stream& s, const float*, const double*, step_record*) {
   refuse_gpu(s, "write_record");
 }

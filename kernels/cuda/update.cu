@@ -32,30 +32,6 @@ struct gradients_on_gpu {
 };
 
 template <class Rule>
-struct rule_by_value {
-  using rule = Rule;
-  Rule value;
-  __device__ Rule get() const { return value; }
-};
-
-/// The rule that begin_update() wrote to the stream's status.
-template <class Rule>
-struct rule_as_begun {
-  using rule = penalised_update<Rule>;
-  static_assert(std::is_trivially_copyable_v<rule> && sizeof(rule) <= sizeof(stream_status::update));
-  const stream_status* status;
-  __device__ rule get() const {
-#ifdef __CUDACC__
-    return *reinterpret_cast<const rule*>(status->update); // with memcpy(), nvcc loads byte by byte
-#else
-    rule r;
-    std::memcpy(&r, status->update, sizeof r);
-    return r;
-#endif
-  }
-};
-
-template <class Rule>
 struct weights_of_thread {
   float_pack weights, gradient, state[Rule::states + 1];
 };
@@ -99,10 +75,9 @@ __device__ void step(const Rule& rule, Weights& x, std::index_sequence<i...>) {
   for (unsigned k = 0; k < size; ++k) rule(x.weights.v[k], x.gradient.v[k], x.state[i].v[k]...);
 }
 
-template <class Source, class Gradients, class Rule = typename Source::rule>
-__global__ void update_kernel(Source source, const float* weights, float* updated, Gradients gradients,
+template <class Rule, class Gradients>
+__global__ void update_kernel(Rule rule, const float* weights, float* updated, Gradients gradients,
                               state_list<Rule> state, element_range range) {
-  const Rule rule = source.get();
   for_packs<1>(
       range,
       [&](auto elements) {
@@ -129,16 +104,6 @@ __global__ void list_kernel(gradients_by_value part, const float** values, float
   if (threadIdx.x >= part.count) return;
   values[threadIdx.x] = part.values[threadIdx.x];
   scales[threadIdx.x] = part.scales[threadIdx.x];
-}
-
-/// A rule with its penalty, as the words of memory that it takes.
-struct rule_words {
-  static constexpr unsigned count = sizeof(stream_status::update) / sizeof(std::uint32_t);
-  std::uint32_t words[count];
-};
-
-__global__ void begin_kernel(rule_words rule, stream_status* to) {
-  to->update[threadIdx.x] = rule.words[threadIdx.x];
 }
 
 gradients_by_value by_value(std::span<const scaled_gradient> gradients, float share = 1) {
@@ -172,24 +137,23 @@ bool all_aligned(const weight_update& work, std::span<float* const> state) {
   return aligned;
 }
 
-template <class Source, class Gradients>
-void run_with(const cuda_stream& s, const Source& source, const Gradients& gradients,
-              const weight_update& work, std::span<float* const> state) {
+template <class Rule, class Gradients>
+void run_with(const cuda_stream& s, const Rule& rule, const Gradients& gradients, const weight_update& work,
+              std::span<float* const> state) {
   const std::size_t n = work.weights.size();
-  state_list<typename Source::rule> pointers{};
+  state_list<Rule> pointers{};
   std::copy(state.begin(), state.end(), pointers.items);
-  launch(s, "update", blocks_of_packs(n, 1), threads_per_block, 0, update_kernel<Source, Gradients>, source,
+  launch(s, "update", blocks_of_packs(n, 1), threads_per_block, 0, update_kernel<Rule, Gradients>, rule,
          work.weights.data(), work.updated.data(), gradients, pointers,
          element_range{n, all_aligned(work, state)});
 }
 
 template <class Rule>
 void run(const cuda_stream& s, const Rule& rule, const weight_update& work, std::span<float* const> state) {
-  const rule_by_value<Rule> source{rule};
   if (work.gradients.size() <= most_by_value)
-    run_with(s, source, by_value(work.gradients, work.share), work, state);
+    run_with(s, rule, by_value(work.gradients, work.share), work, state);
   else
-    run_with(s, source, on_gpu(s, work.gradients, work.share), work, state);
+    run_with(s, rule, on_gpu(s, work.gradients, work.share), work, state);
 }
 
 void update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty,
@@ -354,31 +318,6 @@ void update_summed_rows(const cuda_stream& s, const update_rule& rule, const wei
 }
 
 } // namespace
-
-void begin_update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty) {
-  rule_words words{};
-  std::visit(
-      [&]<class Rule>(const Rule& r) {
-        const penalised_update<Rule> both{r, penalty};
-        std::memcpy(words.words, &both, sizeof both);
-      },
-      rule);
-  launch(s, "begin_update", 1, rule_words::count, 0, begin_kernel, words, s.status);
-}
-
-void update_as_begun(const cuda_stream& s, const update_rule& kind, const weight_update& work,
-                     std::span<float* const> state) {
-  if (work.weights.empty()) return;
-  if (work.gradients.size() > most_by_value)
-    throw shape_error("update: " + std::to_string(work.gradients.size()) +
-                      " gradients at once; with a rule " + "that was begun, a GPU takes " +
-                      std::to_string(most_by_value));
-  std::visit(
-      [&]<class Rule>(const Rule&) {
-        run_with(s, rule_as_begun<Rule>{s.status}, by_value(work.gradients, work.share), work, state);
-      },
-      kind);
-}
 
 MAILGRAD_GPU_BODY(update)
 MAILGRAD_GPU_BODY(update_summed_rows)
