@@ -17,18 +17,15 @@ public:
   divided_inputs(graph& g, std::map<std::string, value>& wholes, std::size_t batch, std::size_t begin,
                  std::size_t end)
       : graph_(g), wholes_(wholes), batch_(batch), begin_(begin), end_(end),
-        before_(g.exchange_input_source(source())) {}
+        before_(g.exchange_input_source(
+            [this](const std::string& name, const value_type& type, std::source_location where) {
+              return part_of(name, type, where);
+            })) {}
   ~divided_inputs() { graph_.exchange_input_source(std::move(before_)); }
   divided_inputs(const divided_inputs&) = delete;
   divided_inputs& operator=(const divided_inputs&) = delete;
 
 private:
-  input_source source() {
-    return [this](const std::string& name, const value_type& type, std::source_location where) {
-      return part_of(name, type, where);
-    };
-  }
-
   value part_of(const std::string& name, const value_type& type, std::source_location where) {
     if (type.dims.rank() == 0 || type.dims[0] != end_ - begin_)
       fail_with<graph_error>("{}: input '{}' of shape {} cannot be split over devices: its first extent "

@@ -177,15 +177,11 @@ public:
 
   void place_given(std::span<const value> given) {
     for (const value& v : given) {
-      storage s;
-      s.where = storage::place::source;
-      s.bytes = bytes_of(v.type());
-      s.name = fmt::format("the output of node {}", v.node());
-      if (const auto kept = kept_by_maker(v)) {
-        s.kept = true;
-        s.bytes = *kept;
-      }
-      plan_.storages_of[v.node()][v.output()] = add(std::move(s));
+      const auto kept = kept_by_maker(v);
+      plan_.storages_of[v.node()][v.output()] = add({.where = storage::place::source,
+                                                     .bytes = kept.value_or(bytes_of(v.type())),
+                                                     .kept = kept.has_value(),
+                                                     .name = fmt::format("the output of node {}", v.node())});
     }
   }
 
@@ -240,10 +236,7 @@ private:
   void place_node(std::uint32_t id) {
     const node& n = model_.nodes()[id];
     if (const auto* op = std::get_if<operation_node>(&n.what)) return place_operation(id, **op);
-    storage s;
-    s.bytes = bytes_of(n.outputs[0]);
-    s.name = n.name;
-    s.where = storage::place::source;
+    storage s{.where = storage::place::source, .bytes = bytes_of(n.outputs[0]), .name = n.name};
     if (const auto* fixed = std::get_if<constant_node>(&n.what)) {
       s.where = storage::place::constant;
       s.constant = fixed->values->data();
@@ -299,11 +292,12 @@ private:
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const value& v = outputs[i];
-      storage s;
-      s.kept = made.work->kept_bytes(i).has_value();
-      s.bytes = made.work->kept_bytes(i).value_or(bytes_of(v.type()));
-      s.first = s.last = position;
-      made.outputs.push_back(plan_.storages_of[v.node()][v.output()] = add(std::move(s)));
+      const auto kept = made.work->kept_bytes(i);
+      made.outputs.push_back(plan_.storages_of[v.node()][v.output()] =
+                                 add({.bytes = kept.value_or(bytes_of(v.type())),
+                                      .first = position,
+                                      .last = position,
+                                      .kept = kept.has_value()}));
     }
     plan_.steps.push_back(std::move(made));
   }
@@ -312,14 +306,11 @@ private:
   /// twice.
   std::size_t copy_of(std::size_t from) {
     plan_.storages[from].last = plan_.steps.size();
-    storage copy;
-    copy.bytes = plan_.storages[from].bytes;
-    copy.first = plan_.steps.size();
-    planned_step made{kernel([bytes = copy.bytes](const stream& s, const call& c) {
-      copy_bytes(s, c.outputs[0], c.inputs[0], bytes);
-    })};
+    const std::size_t bytes = plan_.storages[from].bytes;
+    planned_step made{
+        kernel([bytes](const stream& s, const call& c) { copy_bytes(s, c.outputs[0], c.inputs[0], bytes); })};
     made.inputs = {from};
-    made.outputs = {add(std::move(copy))};
+    made.outputs = {add({.bytes = bytes, .first = plan_.steps.size()})};
     plan_.steps.push_back(std::move(made));
     return plan_.storages.size() - 1;
   }
@@ -447,9 +438,7 @@ private:
     const auto known = copies_.find(from);
     if (known != copies_.end()) return known->second;
     const std::size_t n = plan_.storages[from].bytes / sizeof(float);
-    storage copy;
-    copy.bytes = n * sizeof(bfloat16);
-    plan_.storages.push_back(std::move(copy));
+    plan_.storages.push_back({.bytes = n * sizeof(bfloat16)});
     rounded_.push_back(1);
     planned_step made{kernel([n](const stream& s, const call& c) {
       round_floats(s, {c.in(0), n}, c.out<bfloat16>());
