@@ -6,7 +6,6 @@
 #include <algorithm>
 
 namespace mailgrad {
-
 namespace {
 
 /// During its lifetime, nodes that are added name the line of the node whose gradient they compute.

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 namespace mailgrad {
-
 namespace {
 
 std::vector<value_type> types_of(std::span<const value> values) {

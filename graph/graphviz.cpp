@@ -8,7 +8,6 @@
 #include <tuple>
 
 namespace mailgrad {
-
 namespace {
 
 /// Quotes a text for Graphviz. A line break becomes a line break of the label.

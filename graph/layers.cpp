@@ -4,7 +4,6 @@
 #include <cmath>
 
 namespace mailgrad {
-
 namespace {
 
 initialiser first_weights(std::size_t fan_in, std::size_t fan_out, activation how) {

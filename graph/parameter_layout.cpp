@@ -5,7 +5,6 @@
 #include <numeric>
 
 namespace mailgrad {
-
 namespace {
 
 constexpr std::size_t line = block::alignment / sizeof(float);

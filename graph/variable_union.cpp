@@ -4,7 +4,6 @@
 #include <algorithm>
 
 namespace mailgrad {
-
 namespace {
 
 std::string place_of(std::uint32_t worker, const std::source_location& where) {

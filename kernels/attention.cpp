@@ -10,7 +10,6 @@
 #include <limits>
 
 namespace mailgrad {
-
 namespace {
 
 std::size_t whole_tiles(std::size_t columns) {

@@ -5,7 +5,6 @@
 #include <mailgrad/tensor/error.hpp>
 
 namespace mailgrad {
-
 namespace {
 
 /// A convolution without windows, channels or images. Its result, an empty sum, is all zeros.

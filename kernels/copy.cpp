@@ -7,7 +7,6 @@
 #include <cstring>
 
 namespace mailgrad {
-
 namespace {
 
 void copy_named(const row_copy& c) {

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 namespace mailgrad {
-
 namespace {
 
 enum class stepping : std::size_t { still = 0, along = 1 };

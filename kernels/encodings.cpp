@@ -6,7 +6,6 @@
 #include <limits>
 
 namespace mailgrad {
-
 namespace {
 
 struct float16_format {

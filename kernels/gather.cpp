@@ -7,7 +7,6 @@
 #include <algorithm>
 
 namespace mailgrad {
-
 namespace {
 
 /// Returns the offset of a row in its table. A negative row becomes a large unsigned number, so that the same

@@ -7,7 +7,6 @@
 #include <mailgrad/tensor/error.hpp>
 
 namespace mailgrad {
-
 namespace {
 
 // Products with so few rows or columns that most of a register tile would be zeros.

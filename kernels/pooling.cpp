@@ -5,7 +5,6 @@
 #include <utility>
 
 namespace mailgrad {
-
 namespace {
 
 /// One window: the place of its results, and the positions that lie inside the image.

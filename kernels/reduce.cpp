@@ -3,7 +3,6 @@
 #include <mailgrad/kernels/reduce.hpp>
 
 namespace mailgrad {
-
 namespace {
 
 /// The sum of term(i) for first <= i < last. It has 32 partial sums, since each addition to a single sum

@@ -9,7 +9,6 @@
 #include <algorithm>
 
 namespace mailgrad {
-
 namespace {
 
 /// The number of floats that are summed over all gradients at a time. It is so small that the processor

@@ -9,7 +9,6 @@
 #include <utility>
 
 namespace mailgrad {
-
 namespace {
 
 void require_equal(const char* what, std::span<const float> a, std::span<const float> b) {

@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 
 namespace mailgrad {
-
 namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;

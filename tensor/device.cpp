@@ -11,7 +11,6 @@
 #include <memory>
 
 namespace mailgrad {
-
 namespace {
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 namespace mailgrad {
-
 namespace {
 
 class world_category_type : public std::error_category {

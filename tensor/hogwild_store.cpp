@@ -9,7 +9,6 @@
 #endif
 
 namespace mailgrad {
-
 namespace {
 
 #ifdef MAILGRAD_VECTOR_MOVES

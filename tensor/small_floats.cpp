@@ -4,7 +4,6 @@
 #include <algorithm>
 
 namespace mailgrad {
-
 namespace {
 
 /// In the order of the enumerators.

@@ -5,7 +5,6 @@
 #include <variant>
 
 namespace mailgrad {
-
 namespace cuda {
 
 class products;       // kernels/cuda/products.hpp

@@ -9,7 +9,6 @@
 #include <iterator>
 
 namespace mailgrad {
-
 namespace {
 
 /// Two convolutions with 32 and 64 filters of 5 x 5 and max pooling, then a dense layer of 512.

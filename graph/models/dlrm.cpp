@@ -4,7 +4,6 @@
 #include <cmath>
 
 namespace mailgrad {
-
 namespace {
 
 constexpr std::array<std::string_view, 2> interaction_names{"dot", "concat"};

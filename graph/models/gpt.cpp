@@ -6,7 +6,6 @@
 #include <cmath>
 
 namespace mailgrad {
-
 namespace {
 
 constexpr float deviation = 0.02F;

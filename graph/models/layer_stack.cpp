@@ -4,7 +4,6 @@
 #include <map>
 
 namespace mailgrad {
-
 namespace {
 
 shape followed_by(std::size_t first, const shape& rest) {

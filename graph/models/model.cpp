@@ -7,7 +7,6 @@
 #include <algorithm>
 
 namespace mailgrad {
-
 namespace {
 
 bool is_content(std::string_view text) { return text.starts_with('{'); }

@@ -10,7 +10,6 @@
 #include <iterator>
 
 namespace mailgrad {
-
 namespace {
 
 using nlohmann::json;

@@ -2,7 +2,6 @@
 #include <mailgrad/graph/models/quadratic_model.hpp>
 
 namespace mailgrad {
-
 namespace {
 
 constexpr std::array<std::string_view, 2> form_names{"diagonal", "chain"};

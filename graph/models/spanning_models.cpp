@@ -8,7 +8,6 @@
 #include <map>
 
 namespace mailgrad {
-
 namespace {
 
 /// During its lifetime, a model that asks for an input gets a part of the input that the whole batch feeds.

@@ -7,7 +7,6 @@
 #include <limits>
 
 namespace mailgrad {
-
 namespace {
 
 attention_shape shape_of(const shape& qkv, std::size_t heads) {

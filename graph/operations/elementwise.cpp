@@ -8,7 +8,6 @@
 #include <tuple>
 
 namespace mailgrad {
-
 namespace {
 
 elementwise_chain::extent extent_of(const value_type& operand) {

@@ -6,7 +6,6 @@
 #include <tuple>
 
 namespace mailgrad {
-
 namespace {
 
 struct gather_kind {

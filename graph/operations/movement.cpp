@@ -8,7 +8,6 @@
 #include <numeric>
 
 namespace mailgrad {
-
 namespace {
 
 struct view_attributes {

@@ -7,7 +7,6 @@
 #include <numeric>
 
 namespace mailgrad {
-
 namespace {
 
 using enum operand_order;

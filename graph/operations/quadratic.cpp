@@ -11,7 +11,6 @@
 #include <numeric>
 
 namespace mailgrad {
-
 namespace {
 
 /// Two normal numbers from two random ones.

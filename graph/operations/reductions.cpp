@@ -4,7 +4,6 @@
 #include <mailgrad/tensor/fail_with.hpp>
 
 namespace mailgrad {
-
 namespace {
 
 using axis_mask = std::array<bool, shape::max_rank>;

@@ -9,7 +9,6 @@
 #include <algorithm>
 
 namespace mailgrad {
-
 namespace {
 
 void require_rows(const value_type& x) {

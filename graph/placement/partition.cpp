@@ -5,7 +5,6 @@
 #include <map>
 
 namespace mailgrad {
-
 namespace {
 
 /// The largest number of times that a chain of operands changes its device before an operation, and the

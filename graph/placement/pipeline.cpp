@@ -6,7 +6,6 @@
 #include <limits>
 
 namespace mailgrad {
-
 namespace {
 
 /// How far a cut may be from the best balance if it sends fewer bytes, as a part of one stage's work.

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 namespace mailgrad {
-
 namespace {
 
 /// A GPU may belong to the machine of a worker. Whether it is there is found out where the run begins.

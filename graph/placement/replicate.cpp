@@ -6,7 +6,6 @@
 #include <algorithm>
 
 namespace mailgrad {
-
 namespace {
 
 [[noreturn]] void fail(const std::source_location& where, const std::string& what) {

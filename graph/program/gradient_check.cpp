@@ -8,7 +8,6 @@
 #include <random>
 
 namespace mailgrad {
-
 namespace {
 
 /// Draws a different weight for each element, so that errors of several elements cannot cancel.

@@ -4,7 +4,6 @@
 #include <mailgrad/tensor/memory.hpp>
 
 namespace mailgrad {
-
 namespace cuda {
 struct fault_word; // kernels/cuda/stream_status.hpp
 }

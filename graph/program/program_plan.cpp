@@ -8,7 +8,6 @@
 #include <numeric>
 
 namespace mailgrad {
-
 namespace {
 
 using node_set = std::vector<std::uint32_t>; // ascending

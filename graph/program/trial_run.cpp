@@ -2,7 +2,6 @@
 #include <mailgrad/tensor/fail_with.hpp>
 
 namespace mailgrad {
-
 namespace {
 
 tensor copy_of(const tensor& from) {

@@ -13,7 +13,6 @@
 #include <typeinfo>
 
 namespace mailgrad {
-
 namespace {
 
 /// Requires a count that a reader allows, before the entries are read. A writer has no limits.

@@ -4,7 +4,6 @@
 #include <limits>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 /// The softmax of rows whose scores come tile by tile. All threads of a row know its largest score, and

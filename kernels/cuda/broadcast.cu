@@ -5,7 +5,6 @@
 #include <mailgrad/kernels/reduce.hpp>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 /// How a thread reads four neighbouring elements of a repeated operand.

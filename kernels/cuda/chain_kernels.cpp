@@ -10,7 +10,6 @@
 #include <typeinfo>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 /// "mailgrad::functors::relu"

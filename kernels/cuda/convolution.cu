@@ -6,7 +6,6 @@
 #include <limits>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 constexpr std::uint64_t largest_index = std::numeric_limits<std::int32_t>::max();

@@ -3,7 +3,6 @@
 #include <mailgrad/kernels/cuda/packs.hpp>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 /// So many copies are an argument of one launch; more take several.

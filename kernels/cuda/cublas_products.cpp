@@ -11,7 +11,6 @@
 #include <tuple>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 /// Opens the library that MAILGRAD_CUBLAS names, or the one that the loader or CUDA's usual folder has.

@@ -3,7 +3,6 @@
 #include <mailgrad/kernels/elementwise.hpp>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 /// An input, and how far apart two elements are: 0 if it has one element for all.

@@ -4,7 +4,6 @@
 #include <mailgrad/kernels/gather.hpp>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 struct asked_rows {

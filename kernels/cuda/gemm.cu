@@ -3,7 +3,6 @@
 
 // The kernels of gemm.hpp that are our own. The products themselves are asked of products.hpp.
 namespace mailgrad::cuda {
-
 namespace {
 
 /// More numbers of one sample than shared memory holds are read where they lie.

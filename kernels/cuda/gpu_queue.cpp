@@ -2,7 +2,6 @@
 #include <mailgrad/tensor/fail_with.hpp>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 constexpr const char* of_queue = "what a stream keeps for its kernels";

@@ -4,7 +4,6 @@
 #include <exception>
 
 namespace mailgrad::cuda {
-
 namespace {
 std::atomic<std::uint64_t> as_graphs = 0, as_launches = 0;
 } // namespace

@@ -10,7 +10,6 @@
 #include <system_error>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -3,7 +3,6 @@
 #include <mailgrad/kernels/reduce.hpp>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 __device__ float inverse_of(float squares, float columns, float epsilon) {

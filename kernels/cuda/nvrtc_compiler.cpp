@@ -13,7 +13,6 @@ extern const std::string_view approximations_hpp, binary_hpp, elements_hpp, host
 } // namespace mailgrad::embedded
 
 namespace mailgrad::cuda {
-
 namespace {
 
 struct header {

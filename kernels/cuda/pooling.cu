@@ -3,7 +3,6 @@
 #include <mailgrad/kernels/pooling.hpp>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 template <class T, unsigned count>

@@ -2,7 +2,6 @@
 #include <mailgrad/kernels/reduce.hpp>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 /// Rows of at most so many terms are summed by a warp or a part of one, longer ones by blocks.

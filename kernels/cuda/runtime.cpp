@@ -8,7 +8,6 @@
 #include <mutex>
 
 namespace mailgrad::cuda::runtime {
-
 namespace {
 
 /// The GPU that this thread has made current. To ask the runtime could bring the error of earlier work.

@@ -5,7 +5,6 @@
 #include <limits>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 template <unsigned count, unsigned size>

@@ -5,7 +5,6 @@
 #include <utility>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 template <class Rule>

@@ -6,7 +6,6 @@
 #include <utility>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 template <class F>

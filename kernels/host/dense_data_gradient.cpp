@@ -12,7 +12,6 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 namespace mailgrad {
-
 namespace {
 
 /// Keeps oneDNN on the calling thread, since each CPU device has one thread. OpenMP keeps this number for
@@ -197,7 +196,6 @@ std::unique_ptr<convolution_plan> plan_dense_data_gradient(const convolution_sha
 #include <Eigen/Core>
 
 namespace mailgrad {
-
 namespace {
 
 using matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;

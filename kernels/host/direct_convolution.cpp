@@ -2,7 +2,6 @@
 #include <mailgrad/kernels/host/gemm_tile.hpp>
 
 namespace mailgrad {
-
 namespace {
 
 /// The most floats along the depth of a product, unless one row of a window has more. The weights of such a

@@ -8,7 +8,6 @@
 // which rounds the product.
 
 namespace mailgrad {
-
 namespace {
 
 constexpr float most = 127;

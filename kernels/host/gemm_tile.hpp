@@ -7,7 +7,6 @@
 #include <cstdint>
 
 namespace mailgrad {
-
 namespace detail {
 
 inline void transpose_block(const float* from, std::size_t from_stride, float* to, std::size_t to_stride) {

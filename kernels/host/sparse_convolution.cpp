@@ -7,7 +7,6 @@
 #endif
 
 namespace mailgrad {
-
 namespace {
 
 template <std::size_t Packets>
