@@ -1,15 +1,11 @@
 #include <mailgrad/graph/gradients.hpp>
-
-#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 
 namespace mailgrad {
-
 namespace {
 
 /// During its lifetime, nodes that are added name the line of the node whose gradient they compute.
@@ -68,8 +64,8 @@ private:
     const operation& op = *std::get<operation_node>(n.what);
     const auto parts = op.gradient(n.inputs, outputs, dy);
     if (parts.size() != n.inputs.size())
-      throw graph_error(fmt::format("{}: {} has {} gradients for {} operands; one for each is needed",
-                                    line_of(n), op.name(), parts.size(), n.inputs.size()));
+      fail_with<graph_error>("{}: {} has {} gradients for {} operands; one for each is needed", line_of(n),
+                             op.name(), parts.size(), n.inputs.size());
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (!depends_[n.inputs[i].node()]) continue;
       require_fitting(n.inputs[i], parts[i], n);
@@ -82,9 +78,9 @@ private:
   void require_fitting(const value& operand, const adjoint& part, const node& n) const {
     const auto require = [&](const value& v, const value_type& expected) {
       if (v.type(n.where) != expected)
-        throw graph_error(fmt::format("{}: the gradient of {} is {}, where its operand needs {}", line_of(n),
-                                      std::get<operation_node>(n.what)->name(), to_string(v.type()),
-                                      to_string(expected)));
+        fail_with<graph_error>("{}: the gradient of {} is {}, where its operand needs {}", line_of(n),
+                               std::get<operation_node>(n.what)->name(), to_string(v.type()),
+                               to_string(expected));
     };
     if (part.dense) require(*part.dense, operand.type());
     for (const sparse_rows& list : part.sparse) {
@@ -126,12 +122,12 @@ std::vector<adjoint> gradients(const value& loss, std::span<const value> with_re
                                std::source_location where) {
   const node& made = loss.owner(where).of(loss);
   if (loss.dims().rank() != 0)
-    throw graph_error(fmt::format("{}: gradients: the loss must be a scalar, not {}", line_of(made),
-                                  to_string(loss.dims())));
+    fail_with<graph_error>("{}: gradients: the loss must be a scalar, not {}", line_of(made),
+                           to_string(loss.dims()));
   for (const value& v : with_respect_to)
     if (!loss.owner().has(v))
-      throw graph_error(fmt::format(
-          "{}: gradients: asked for with respect to a value of another graph than the loss", line_of(made)));
+      fail_with<graph_error>(
+          "{}: gradients: asked for with respect to a value of another graph than the loss", line_of(made));
   reverse_sweep sweep(loss);
   sweep.run(with_respect_to);
   std::vector<adjoint> found;

@@ -2,10 +2,6 @@
 
 #include <mailgrad/graph/operation.hpp>
 
-#include <source_location>
-#include <span>
-#include <vector>
-
 namespace mailgrad {
 
 /// Adds the nodes of reverse-mode differentiation of `loss` to its graph.

@@ -1,21 +1,25 @@
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/options/spelling.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
-#include <filesystem>
-#include <utility>
 
 namespace mailgrad {
-
 namespace {
 
 std::vector<value_type> types_of(std::span<const value> values) {
   std::vector<value_type> types;
   for (const value& v : values) types.push_back(v.type());
   return types;
+}
+
+/// The values of all nodes of a kind. A value is only a handle: const is not broken.
+template <class What>
+std::vector<value> values_of(const graph& g) {
+  std::vector<value> found;
+  for (std::uint32_t i = 0; i < g.nodes().size(); ++i)
+    if (std::holds_alternative<What>(g.nodes()[i].what)) found.emplace_back(const_cast<graph&>(g), i, 0);
+  return found;
 }
 
 } // namespace
@@ -28,9 +32,9 @@ std::string line_of(const node& n) { return n.line.empty() ? line_of(n.where) : 
 
 graph& value::owner(std::source_location where) const {
   if (owner_ != nullptr) return *owner_;
-  throw graph_error(fmt::format("{}: a value is used that no graph has made; values come from inputs, "
-                                "variables, constants and operations",
-                                line_of(where)));
+  fail_with<graph_error>("{}: a value is used that no graph has made; values come from inputs, "
+                         "variables, constants and operations",
+                         line_of(where));
 }
 
 const value_type& value::type(std::source_location where) const {
@@ -44,12 +48,11 @@ std::string to_string(const value_type& t) {
 std::vector<adjoint> operation::gradient(std::span<const value>, std::span<const value> outputs,
                                          std::span<const std::optional<value>>) const {
   const std::string line = outputs.empty() ? "" : line_of(outputs[0].owner().of(outputs[0])) + ": ";
-  throw graph_error(fmt::format("{}{} has no gradient", line, name()));
+  fail_with<graph_error>("{}{} has no gradient", line, name());
 }
 
 void require_operand_count(std::span<const value_type> inputs, std::size_t count) {
-  if (inputs.size() != count)
-    throw shape_error(fmt::format("takes {} operands, not {}", count, inputs.size()));
+  if (inputs.size() != count) fail_with<shape_error>("takes {} operands, not {}", count, inputs.size());
 }
 
 double operation::work(std::span<const value_type>, std::span<const value_type> outputs) const {
@@ -82,7 +85,7 @@ value graph::input(std::string name, const shape& dims, dtype type, std::source_
   if (const input_source source = input_source_)
     return source(name, {dims, type}, where); // a copy, because a source may set another one
   if (named(name))
-    throw graph_error(fmt::format("{}: there is already an input or variable '{}'", line_at(where), name));
+    fail_with<graph_error>("{}: there is already an input or variable '{}'", line_at(where), name);
   return add_source({input_node{}, std::move(name), {}, {{dims, type}}, where, {}});
 }
 
@@ -92,41 +95,35 @@ value graph::variable(std::string name, const shape& dims, initialiser first_val
   if (const auto known = named(name)) return shared_variable(*known, dims, where);
   require_new_allowed(name, where);
   if (dims.size() == 0)
-    throw graph_error(
-        fmt::format("{}: variable '{}' of shape {} holds no weights; every extent must be at least 1",
-                    line_at(where), name, to_string(dims)));
+    fail_with<graph_error>("{}: variable '{}' of shape {} holds no weights; every extent must be at least 1",
+                           line_at(where), name, to_string(dims));
   return add_source({variable_node{first_values}, std::move(name), {}, {{dims, dtype::float32}}, where, {}});
 }
 
 value graph::shared_variable(const value& known, const shape& dims, std::source_location where) const {
   const node& n = of(known);
   if (!std::holds_alternative<variable_node>(n.what))
-    throw graph_error(
-        fmt::format("{}: '{}' is already an input, made at {}", line_at(where), n.name, line_of(n)));
+    fail_with<graph_error>("{}: '{}' is already an input, made at {}", line_at(where), n.name, line_of(n));
   if (scope_.share == sharing::refused)
-    throw graph_error(
-        fmt::format("{}: variable '{}' is already there, made at {}, and {} takes new ones only; "
-                    "take another name, or open the scope with sharing::allowed",
-                    line_at(where), n.name, line_of(n), scope_.opened));
+    fail_with<graph_error>("{}: variable '{}' is already there, made at {}, and {} takes new ones only; "
+                           "take another name, or open the scope with sharing::allowed",
+                           line_at(where), n.name, line_of(n), scope_.opened);
   if (!(known.dims() == dims))
-    throw graph_error(fmt::format("{}: variable '{}' of shape {} is already there with shape {}, made at {}",
-                                  line_at(where), n.name, to_string(dims), to_string(known.dims()),
-                                  line_of(n)));
+    fail_with<graph_error>("{}: variable '{}' of shape {} is already there with shape {}, made at {}",
+                           line_at(where), n.name, to_string(dims), to_string(known.dims()), line_of(n));
   return known;
 }
 
-/// The message names the variable whose name is most similar.
 void graph::require_new_allowed(const std::string& name, std::source_location where) const {
   if (scope_.share != sharing::required) return;
   std::vector<std::string_view> names;
   for (const node& n : nodes_)
     if (std::holds_alternative<variable_node>(n.what)) names.push_back(n.name);
   const std::string_view nearest = nearest_name(name, names);
-  throw graph_error(
-      fmt::format("{}: there is no variable '{}' to share, and {} makes none; {}make it before, or "
-                  "open the scope with sharing::allowed",
-                  line_at(where), name, scope_.opened,
-                  nearest.empty() ? "" : fmt::format("the nearest there is '{}'; ", nearest)));
+  fail_with<graph_error>("{}: there is no variable '{}' to share, and {} makes none; {}make it before, or "
+                         "open the scope with sharing::allowed",
+                         line_at(where), name, scope_.opened,
+                         nearest.empty() ? "" : fmt::format("the nearest there is '{}'; ", nearest));
 }
 
 value graph::constant(tensor values, std::source_location where) {
@@ -143,7 +140,7 @@ value graph::constant(float scalar, std::source_location where) {
 
 void graph::place_node(std::uint32_t id, device where) {
   if (id >= nodes_.size())
-    throw graph_error(fmt::format("place: there is no node {}; the graph has {}", id, nodes_.size()));
+    fail_with<graph_error>("place: there is no node {}; the graph has {}", id, nodes_.size());
   nodes_[id].place = where;
 }
 
@@ -154,10 +151,10 @@ const node& graph::of(const value& v) const {
 
 void graph::require_operands(const operation_node& op, std::span<const value> inputs,
                              std::source_location where) const {
-  if (!op) throw graph_error(fmt::format("{}: there is no operation to apply", line_at(where)));
+  if (!op) fail_with<graph_error>("{}: there is no operation to apply", line_at(where));
   for (const value& v : inputs)
     if (&v.owner(where) != this)
-      throw graph_error(fmt::format("{}: {} mixes values of two graphs", line_at(where), op->name()));
+      fail_with<graph_error>("{}: {} mixes values of two graphs", line_at(where), op->name());
 }
 
 std::vector<value> graph::apply(operation_node op, std::vector<value> inputs, std::source_location where) {
@@ -170,9 +167,9 @@ std::vector<value> graph::apply(operation_node op, std::vector<value> inputs, st
   } catch (const shape_error& e) {
     std::string shapes;
     for (const value_type& t : types) shapes += (shapes.empty() ? "" : ", ") + to_string(t);
-    throw graph_error(fmt::format("{}: {}({}): {}", line_at(where), op->name(), shapes, e.what()));
+    fail_with<graph_error>("{}: {}({}): {}", line_at(where), op->name(), shapes, e.what());
   }
-  if (outputs.empty()) throw graph_error(fmt::format("{}: {} gives no value", line_at(where), op->name()));
+  if (outputs.empty()) fail_with<graph_error>("{}: {} gives no value", line_at(where), op->name());
   const auto id = static_cast<std::uint32_t>(nodes_.size());
   const auto count = static_cast<std::uint32_t>(outputs.size());
   nodes_.push_back({std::move(op), {}, std::move(inputs), std::move(outputs), where, place_});
@@ -183,21 +180,8 @@ std::vector<value> graph::apply(operation_node op, std::vector<value> inputs, st
   return made;
 }
 
-std::vector<value> graph::inputs() const {
-  std::vector<value> found;
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i)
-    if (std::holds_alternative<input_node>(nodes_[i].what))
-      found.emplace_back(const_cast<graph&>(*this), i, 0);
-  return found;
-}
-
-std::vector<value> graph::variables() const {
-  std::vector<value> found;
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i)
-    if (std::holds_alternative<variable_node>(nodes_[i].what))
-      found.emplace_back(const_cast<graph&>(*this), i, 0);
-  return found;
-}
+std::vector<value> graph::inputs() const { return values_of<input_node>(*this); }
+std::vector<value> graph::variables() const { return values_of<variable_node>(*this); }
 
 std::vector<char> needed_for(const graph& g, std::span<const value> wanted, std::span<const value> given) {
   for (const std::span<const value> values : {wanted, given})
@@ -217,8 +201,8 @@ name_scope::name_scope(graph& g, std::string_view name, std::optional<sharing> s
                        std::source_location where)
     : graph_(g), around_(g.scope_) {
   if (name.empty() || name.front() == '/' || name.back() == '/')
-    throw graph_error(fmt::format("{}: name scope '{}': a name such as 'tower' or 'tower/layer' is needed",
-                                  g.line_at(where), name));
+    fail_with<graph_error>("{}: name scope '{}': a name such as 'tower' or 'tower/layer' is needed",
+                           g.line_at(where), name);
   g.scope_.prefix.append(name).append(1, '/');
   if (!share) return;
   g.scope_.share = *share;

@@ -2,23 +2,10 @@
 
 #include <mailgrad/graph/initialiser.hpp>
 #include <mailgrad/graph/operation.hpp>
-#include <mailgrad/graph/value.hpp>
-#include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/tensor.hpp>
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <source_location>
-#include <span>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 #include <unordered_map>
-#include <utility>
-#include <variant>
-#include <vector>
 
 namespace mailgrad {
 

@@ -1,19 +1,13 @@
 #include <mailgrad/graph/graphviz.hpp>
 
-#include <mailgrad/graph/graph.hpp>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
-
 namespace {
 
 /// Quotes a text for Graphviz. A line break becomes a line break of the label.
@@ -42,7 +36,6 @@ struct scope {
   std::string name; ///< "block1/attention"
   std::vector<std::uint32_t> nodes;
   std::vector<scope> inner;
-
   scope& within(const std::string& path) {
     if (path == name) return *this;
     const std::size_t from = name.empty() ? 0 : name.size() + 1;
@@ -52,7 +45,6 @@ struct scope {
   }
 };
 
-/// "12.5 KiB"
 std::string in_bytes(std::size_t bytes) {
   constexpr std::size_t kilo = 1024;
   if (bytes < kilo) return fmt::format("{} B", bytes);
@@ -207,9 +199,16 @@ private:
     return view ? "fillcolor=\"#eeeeee\", color=\"#a0a0a0\"" : "fillcolor=\"#dae8fc\"";
   }
 
+  /// An edge of the backward pass is told to Graphviz the other way round, so that it is drawn from below.
+  /// What a gradient reads of the forward pass may stand at the same height.
   void draw_edges(std::uint32_t id) {
     for (const value& v : graph_.nodes()[id].inputs) {
-      std::vector<std::string> details = direction(v, id);
+      const bool upwards = is_backward(v.node()) && is_backward(id);
+      std::vector<std::string> details;
+      if (upwards)
+        details.push_back("dir=back");
+      else if (is_backward(id))
+        details.push_back("minlen=0");
       const bool between_devices = crosses(v, id);
       if (between_devices && is_first(v, *device_of_[id], labelled_))
         details.insert(details.end(), {"label=" + in_quotes(in_bytes(bytes_of(v))), "fontcolor=\"#b85450\""});
@@ -219,22 +218,9 @@ private:
         details.insert(details.end(), {"penwidth=2", "color=\"#b85450\""});
       else if (is_backward(id))
         details.insert(details.end(), {"style=dashed", "color=\"#909090\""});
-      const bool upwards = goes_upwards(v, id);
       text_ += fmt::format("  n{} -> n{}", upwards ? id : v.node(), upwards ? v.node() : id);
       text_ += details.empty() ? "\n" : fmt::format(" [{}]\n", fmt::join(details, ", "));
     }
-  }
-
-  /// An edge of the backward pass is told to Graphviz the other way round, so that it is drawn from below.
-  bool goes_upwards(const value& v, std::uint32_t reader) const {
-    return is_backward(v.node()) && is_backward(reader);
-  }
-
-  /// What a gradient reads of the forward pass may stand at the same height.
-  std::vector<std::string> direction(const value& v, std::uint32_t reader) const {
-    if (goes_upwards(v, reader)) return {"dir=back"};
-    if (is_backward(reader)) return {"minlen=0"};
-    return {};
   }
 
   const graph& graph_;

@@ -1,11 +1,6 @@
 #pragma once
 
-#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
-
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 

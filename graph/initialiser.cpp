@@ -6,7 +6,6 @@
 #include <random>
 
 namespace mailgrad {
-
 namespace {
 
 /// FNV-1a, which gives the same number on every machine. std::hash does not promise that.

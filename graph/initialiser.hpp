@@ -2,10 +2,6 @@
 
 #include <mailgrad/tensor/shape.hpp>
 
-#include <cstdint>
-#include <span>
-#include <string_view>
-
 namespace mailgrad {
 
 /// How a variable gets its first values. They depend only on the seed and the name, not on the order in which

@@ -1,13 +1,9 @@
 #include <mailgrad/graph/layers.hpp>
-
-#include <mailgrad/graph/operations.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <cmath>
 
 namespace mailgrad {
-
 namespace {
 
 initialiser first_weights(std::size_t fan_in, std::size_t fan_out, activation how) {
@@ -28,8 +24,7 @@ value finish(const value& x, const value& b, activation how, std::source_locatio
 
 [[noreturn]] void fail(std::string_view layer, const char* wants, const value& x,
                        std::source_location where) {
-  throw graph_error(
-      fmt::format("{}: {} takes {}, not {}", line_of(where), layer, wants, to_string(x.type())));
+  fail_with<graph_error>("{}: {} takes {}, not {}", line_of(where), layer, wants, to_string(x.type()));
 }
 
 } // namespace

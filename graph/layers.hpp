@@ -3,12 +3,6 @@
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operations.hpp>
 
-#include <array>
-#include <cstdint>
-#include <source_location>
-#include <string>
-#include <string_view>
-
 namespace mailgrad {
 
 // Layers are operations with variables of their own, which are called "<name>/weights" and so on. A second

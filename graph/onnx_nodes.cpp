@@ -46,7 +46,6 @@ std::string onnx_nodes::whole_numbers(std::vector<std::int64_t> list) {
 }
 
 std::string onnx_nodes::whole_number(std::int64_t scalar) { return constant({{}, {}, std::vector{scalar}}); }
-
 std::string onnx_nodes::number(float scalar) { return constant({{}, {}, std::vector{scalar}}); }
 
 std::string onnx_nodes::numbers(std::vector<std::int64_t> dims, std::vector<float> values) {

@@ -2,13 +2,7 @@
 
 #include <mailgrad/graph/value.hpp>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <map>
-#include <span>
-#include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 

@@ -3,17 +3,8 @@
 #include <mailgrad/graph/value.hpp>
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/small_floats.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 

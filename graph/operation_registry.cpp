@@ -1,11 +1,7 @@
 #include <mailgrad/graph/operation_registry.hpp>
-
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/options/spelling.hpp>
-
-#include <fmt/format.h>
-
-#include <stdexcept>
+#include <mailgrad/tensor/fail_with.hpp>
 
 namespace mailgrad {
 
@@ -25,25 +21,22 @@ operation_registry::operation_registry() {
 void operation_registry::add(std::string kind, maker make) {
   const std::size_t dot = kind.find('.');
   if (own_ && (dot == std::string::npos || dot == 0 || dot + 1 == kind.size()))
-    throw std::invalid_argument(fmt::format("operation registry: kind '{}': an operation of one's own needs "
-                                            "its owner before its name, as in 'acme.huber'",
-                                            kind));
+    fail_with<std::invalid_argument>("operation registry: kind '{}': an operation of one's own needs "
+                                     "its owner before its name, as in 'acme.huber'",
+                                     kind);
   if (!make)
-    throw std::invalid_argument(
-        fmt::format("operation registry: there is no function that makes a '{}'", kind));
+    fail_with<std::invalid_argument>("operation registry: there is no function that makes a '{}'", kind);
   if (knows(kind))
-    throw std::invalid_argument(
-        fmt::format("operation registry: there is already an operation of kind '{}'", kind));
+    fail_with<std::invalid_argument>("operation registry: there is already an operation of kind '{}'", kind);
   makers_.emplace(std::move(kind), std::move(make));
 }
 
 operation_node operation_registry::make(std::string_view kind, archive& attributes) const {
   if (const auto found = makers_.find(kind); found != makers_.end()) return found->second(attributes);
   const std::string_view meant = meant_name(kind, kinds());
-  throw graph_error(
-      fmt::format("there is no operation of kind '{}' here{}; add it to the operation_registry that "
-                  "reads the graph",
-                  kind, meant.empty() ? "" : fmt::format(", the nearest is '{}'", meant)));
+  fail_with<graph_error>("there is no operation of kind '{}' here{}; add it to the operation_registry that "
+                         "reads the graph",
+                         kind, meant.empty() ? "" : fmt::format(", the nearest is '{}'", meant));
 }
 
 std::vector<std::string_view> operation_registry::kinds() const {

@@ -4,13 +4,7 @@
 #include <mailgrad/graph/serialisable.hpp>
 
 #include <concepts>
-#include <functional>
 #include <map>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 

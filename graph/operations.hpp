@@ -4,14 +4,6 @@
 #include <mailgrad/graph/value.hpp>
 #include <mailgrad/kernels/gemm.hpp>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <source_location>
-#include <span>
-#include <string>
-#include <vector>
-
 namespace mailgrad {
 
 // Arithmetic on elements, with NumPy's broadcasting: shapes are aligned at their last axis, and an axis of

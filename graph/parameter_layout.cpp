@@ -1,16 +1,10 @@
 #include <mailgrad/graph/parameter_layout.hpp>
-
-#include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 #include <numeric>
-#include <stdexcept>
 
 namespace mailgrad {
-
 namespace {
 
 constexpr std::size_t line = block::alignment / sizeof(float);
@@ -35,7 +29,6 @@ public:
 
   std::size_t last() const noexcept { return last_; }
 
-  /// The position of a place, in floats.
   std::size_t position(std::size_t place) const {
     const auto r = std::ranges::upper_bound(runs_, place, {}, &run::first) - 1;
     return std::min(r->end, r->begin + (place - r->first) * r->grain);
@@ -59,9 +52,9 @@ private:
 std::vector<placed_variable> variables_of(const graph& model, const std::vector<bool>& sparse) {
   const std::vector<value> variables = model.variables();
   if (sparse.size() != variables.size())
-    throw std::invalid_argument(
-        fmt::format("layout: {} words on the gradients of {} variables; one for each is needed",
-                    sparse.size(), variables.size()));
+    fail_with<std::invalid_argument>(
+        "layout: {} words on the gradients of {} variables; one for each is needed", sparse.size(),
+        variables.size());
   std::vector<placed_variable> found;
   for (const value& v : variables) {
     const node& n = model.of(v);
@@ -70,62 +63,6 @@ std::vector<placed_variable> variables_of(const graph& model, const std::vector<
   }
   return found;
 }
-
-} // namespace
-
-parameter_layout::parameter_layout(const graph& model, const std::vector<bool>& sparse, std::size_t shards,
-                                   shard_cuts where)
-    : parameter_layout(variables_of(model, sparse), shards, where) {}
-
-parameter_layout::parameter_layout(const std::vector<placed_variable>& variables, std::size_t shards,
-                                   shard_cuts where)
-    : cuts_(where) {
-  place(variables, false);
-  dense_size_ = size_;
-  place(variables, true);
-  if (size_ == 0) throw std::invalid_argument("the model has no variables to train");
-  cuts_ == shard_cuts::between_variables ? cut_between(shards) : cut(shards);
-}
-
-void parameter_layout::place(const std::vector<placed_variable>& all, bool tables) {
-  for (const placed_variable& v : all) {
-    if (v.sparse != tables) continue;
-    if (v.dims.size() == 0)
-      throw std::invalid_argument(
-          fmt::format("variable '{}' of shape {} holds no weights", v.name, to_string(v.dims)));
-    if (v.sparse && v.dims.rank() == 0)
-      throw std::invalid_argument(
-          fmt::format("variable '{}' is a scalar, whose gradient has no rows", v.name));
-    variables_.push_back(v);
-    variables_.back().offset = size_;
-    size_ += round_up(v.dims.size());
-  }
-}
-
-std::size_t parameter_layout::weight_count() const noexcept {
-  std::size_t sum = 0;
-  for (const placed_variable& v : variables_) sum += v.dims.size();
-  return sum;
-}
-
-/// Puts each cut at the place nearest to its share of the floats, but leaves one place for each later cut.
-void parameter_layout::cut(std::size_t shards) {
-  const cut_places places(variables_);
-  if (shards == 0 || shards > places.last())
-    throw std::invalid_argument(
-        fmt::format("{} shards cannot be cut from a model of {} weights; it has room for 1 to {}", shards,
-                    weight_count(), places.last()));
-  std::size_t place = 0;
-  for (std::size_t i = 1; i <= shards; ++i) {
-    const std::size_t begin = places.position(place);
-    place = i == shards
-                ? places.last()
-                : std::clamp(places.nearest(size_ * i / shards), place + 1, places.last() - (shards - i));
-    shards_.push_back({begin, places.position(place)});
-  }
-}
-
-namespace {
 
 /// How many shards it takes, none larger than `most` floats. Variables keep their order.
 std::size_t shards_needed(const std::vector<placed_variable>& variables, std::size_t most) {
@@ -160,13 +97,64 @@ std::size_t least_largest(const std::vector<placed_variable>& variables, std::si
 
 } // namespace
 
+parameter_layout::parameter_layout(const graph& model, const std::vector<bool>& sparse, std::size_t shards,
+                                   shard_cuts where)
+    : parameter_layout(variables_of(model, sparse), shards, where) {}
+
+parameter_layout::parameter_layout(const std::vector<placed_variable>& variables, std::size_t shards,
+                                   shard_cuts where)
+    : cuts_(where) {
+  place(variables, false);
+  dense_size_ = size_;
+  place(variables, true);
+  if (size_ == 0) throw std::invalid_argument("the model has no variables to train");
+  cuts_ == shard_cuts::between_variables ? cut_between(shards) : cut(shards);
+}
+
+void parameter_layout::place(const std::vector<placed_variable>& all, bool tables) {
+  for (const placed_variable& v : all) {
+    if (v.sparse != tables) continue;
+    if (v.dims.size() == 0)
+      fail_with<std::invalid_argument>("variable '{}' of shape {} holds no weights", v.name,
+                                       to_string(v.dims));
+    if (v.sparse && v.dims.rank() == 0)
+      fail_with<std::invalid_argument>("variable '{}' is a scalar, whose gradient has no rows", v.name);
+    variables_.push_back(v);
+    variables_.back().offset = size_;
+    size_ += round_up(v.dims.size());
+  }
+}
+
+std::size_t parameter_layout::weight_count() const noexcept {
+  std::size_t sum = 0;
+  for (const placed_variable& v : variables_) sum += v.dims.size();
+  return sum;
+}
+
+/// Puts each cut at the place nearest to its share of the floats, but leaves one place for each later cut.
+void parameter_layout::cut(std::size_t shards) {
+  const cut_places places(variables_);
+  if (shards == 0 || shards > places.last())
+    fail_with<std::invalid_argument>(
+        "{} shards cannot be cut from a model of {} weights; it has room for 1 to {}", shards, weight_count(),
+        places.last());
+  std::size_t place = 0;
+  for (std::size_t i = 1; i <= shards; ++i) {
+    const std::size_t begin = places.position(place);
+    place = i == shards
+                ? places.last()
+                : std::clamp(places.nearest(size_ * i / shards), place + 1, places.last() - (shards - i));
+    shards_.push_back({begin, places.position(place)});
+  }
+}
+
 /// Fills one shard after the other up to the least size of the largest, but leaves a variable for each later
 /// shard.
 void parameter_layout::cut_between(std::size_t shards) {
   if (shards == 0 || shards > variables_.size())
-    throw std::invalid_argument(
-        fmt::format("{} shards cannot be cut between the variables of a model of {}; it has room for 1 to {}",
-                    shards, variables_.size(), variables_.size()));
+    fail_with<std::invalid_argument>(
+        "{} shards cannot be cut between the variables of a model of {}; it has room for 1 to {}", shards,
+        variables_.size(), variables_.size());
   const std::size_t most = least_largest(variables_, size_, shards);
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -184,12 +172,12 @@ void parameter_layout::cut_between(std::size_t shards) {
 
 shard_range parameter_layout::shard(std::size_t index) const {
   if (index < shards_.size()) return shards_[index];
-  throw std::out_of_range(fmt::format("layout: shard {} of {}", index, shards_.size()));
+  fail_with<std::out_of_range>("layout: shard {} of {}", index, shards_.size());
 }
 
 std::vector<variable_piece> parameter_layout::pieces(std::size_t variable) const {
   if (variable >= variables_.size())
-    throw std::out_of_range(fmt::format("layout: variable {} of {}", variable, variables_.size()));
+    fail_with<std::out_of_range>("layout: variable {} of {}", variable, variables_.size());
   const placed_variable& v = variables_[variable];
   std::vector<variable_piece> found;
   for (std::uint32_t s = 0; s < shards_.size(); ++s) {
@@ -203,9 +191,9 @@ std::vector<variable_piece> parameter_layout::pieces(std::size_t variable) const
 void parameter_layout::initialise_shard(std::size_t index, std::uint64_t seed,
                                         std::span<float> values) const {
   if (index >= shards_.size() || values.size() < shards_[index].size())
-    throw std::invalid_argument(fmt::format(
+    fail_with<std::invalid_argument>(
         "layout: room for {} weights cannot take shard {} of {}{}", values.size(), index, shards_.size(),
-        index < shards_.size() ? fmt::format(", which has {}", shards_[index].size()) : ""));
+        index < shards_.size() ? fmt::format(", which has {}", shards_[index].size()) : "");
   std::ranges::fill(values, 0.0F);
   for (std::size_t v = 0; v < variables_.size(); ++v) {
     for (const variable_piece& piece : pieces(v)) {

@@ -1,14 +1,6 @@
 #pragma once
 
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/initialiser.hpp>
-#include <mailgrad/tensor/shape.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 

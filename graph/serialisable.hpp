@@ -2,11 +2,7 @@
 
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/shape.hpp>
 
-#include <cstddef>
-#include <span>
-#include <string_view>
 #include <vector>
 
 namespace mailgrad {

@@ -2,9 +2,7 @@
 
 #include <mailgrad/tensor/shape.hpp>
 
-#include <cstdint>
 #include <source_location>
-#include <string>
 
 namespace mailgrad {
 

@@ -1,12 +1,9 @@
 #include <mailgrad/graph/variable_union.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
-#include <utility>
 
 namespace mailgrad {
-
 namespace {
 
 std::string place_of(std::uint32_t worker, const std::source_location& where) {
@@ -30,42 +27,40 @@ variable_union::entry variable_union::entry_of(const node& variable, const adjoi
           variable.where};
 }
 
-const variable_union::entry* variable_union::find(const std::string& name) const {
+variable_union::entry* variable_union::find(const std::string& name) {
   const auto found = std::ranges::find(entries_, name, &entry::name);
   return found == entries_.end() ? nullptr : &*found;
 }
 
 void variable_union::require_alike(const entry& known, const entry& found) {
   if (!(known.type == found.type))
-    throw graph_error(
-        fmt::format("variable '{}' is {} in {}, but {} in {}; workers share what has one name, so "
-                    "give both one shape, or two names",
-                    found.name, to_string(found.type), place_of(found.worker, found.where),
-                    to_string(known.type), place_of(known.worker, known.where)));
+    fail_with<graph_error>("variable '{}' is {} in {}, but {} in {}; workers share what has one name, so "
+                           "give both one shape, or two names",
+                           found.name, to_string(found.type), place_of(found.worker, found.where),
+                           to_string(known.type), place_of(known.worker, known.where));
   if (known.form == gradient_form::none || found.form == gradient_form::none || known.form == found.form)
     return;
   const bool rows = found.form == gradient_form::rows;
-  throw graph_error(
-      fmt::format("the gradient of variable '{}' {} in {}, but {} in {}; let all workers gather its "
-                  "rows, or none, or give it two names",
-                  found.name, rows ? "comes in rows" : "is whole", place_of(found.worker, found.where),
-                  rows ? "is whole" : "comes in rows", place_of(known.trainer, known.trained_where)));
+  fail_with<graph_error>("the gradient of variable '{}' {} in {}, but {} in {}; let all workers gather its "
+                         "rows, or none, or give it two names",
+                         found.name, rows ? "comes in rows" : "is whole", place_of(found.worker, found.where),
+                         rows ? "is whole" : "comes in rows", place_of(known.trainer, known.trained_where));
 }
 
 void variable_union::add(const graph& model, std::span<const adjoint> adjoints, std::uint32_t worker) {
   const std::vector<value> variables = model.variables();
   if (adjoints.size() != variables.size())
-    throw graph_error(
-        fmt::format("{} gradients for the {} variables of the graph of worker {}; one for each is needed",
-                    adjoints.size(), variables.size(), worker));
+    fail_with<graph_error>(
+        "{} gradients for the {} variables of the graph of worker {}; one for each is needed",
+        adjoints.size(), variables.size(), worker);
   std::vector<entry> found;
   for (std::size_t v = 0; v < variables.size(); ++v) {
     found.push_back(entry_of(model.of(variables[v]), adjoints[v], worker));
     if (const entry* known = find(found.back().name)) require_alike(*known, found.back());
   }
   for (entry& e : found) {
-    const auto known = std::ranges::find(entries_, e.name, &entry::name);
-    if (known == entries_.end()) {
+    entry* const known = find(e.name);
+    if (known == nullptr) {
       entries_.push_back(std::move(e));
     } else if (known->form == gradient_form::none) {
       known->form = e.form;

@@ -1,14 +1,6 @@
 #pragma once
 
-#include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <source_location>
-#include <span>
-#include <vector>
 
 namespace mailgrad {
 
@@ -48,7 +40,7 @@ private:
 
   static entry entry_of(const node& variable, const adjoint& gradient, std::uint32_t worker);
   static void require_alike(const entry& known, const entry& found);
-  const entry* find(const std::string& name) const;
+  entry* find(const std::string& name);
 
   std::vector<entry> entries_;
 };

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 namespace mailgrad {
-
 namespace {
 
 /// A change of the code that makes a kernel, or the sum of a batch, round differently raises this number.

@@ -3,16 +3,13 @@
 #include <mailgrad/kernels/host/gemm_tile.hpp>
 #include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
 namespace mailgrad {
-
 namespace {
 
 std::size_t whole_tiles(std::size_t columns) {
@@ -23,7 +20,6 @@ std::size_t whole_tiles(std::size_t columns) {
 struct head_rows {
   const float* values;
   std::size_t step;
-
   const float* row(std::size_t i) const { return values + i * step; }
 };
 
@@ -32,7 +28,6 @@ struct head_rows {
 struct panels {
   float* values;
   std::size_t depth;
-
   static std::size_t floats(std::size_t depth, std::size_t columns) { return depth * whole_tiles(columns); }
 
   /// Packs the rows as they are: B has `depth` positions, each with `columns` numbers.
@@ -196,7 +191,6 @@ private:
   float* spare_;
 };
 
-/// Errors  shape_error for heads that a GPU does not compute.
 void require_head_of_gpu(const attention_shape& a) {
   if (a.head_width > widest_head_of_gpu)
     throw shape_error(fmt::format("heads of {} numbers; a GPU computes those of at most {}", a.head_width,

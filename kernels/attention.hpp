@@ -4,8 +4,6 @@
 #include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
-
 namespace mailgrad {
 
 /// The sizes of causal attention: in each sample and head, a position of the window attends to itself and to
@@ -42,8 +40,8 @@ attention_workspace attention_workspace_on(device_kind where, const attention_sh
 ///         heads, head_width]; kept: on the host the probabilities, [batch, heads, window, window], zeros
 ///         above the diagonal; on a GPU the logarithm of the sum of each row's exponentials, [batch, heads,
 ///         window]; scratch: as attention_workspace has it, 64-byte aligned; null if that is nothing.
-/// Errors  shape_error for heads that a GPU does not compute; device_error for a stream of a GPU in a build
-///         without CUDA, and for bfloat16 on the host, which has no such products.
+/// Errors  shape_error for heads that a GPU does not compute; device_error for bfloat16 on the host, which
+///         has no such products.
 void causal_attention(const stream& s, const attention_shape& a, read_numbers qkv, written_numbers y,
                       float* kept, void* scratch);
 

@@ -4,17 +4,13 @@
 #include <mailgrad/kernels/vectors.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <utility>
-
 namespace mailgrad {
-
 namespace {
 
 /// A convolution without windows, channels or images. Its result, an empty sum, is all zeros.
 class zero_plan : public convolution_plan {
 public:
   explicit zero_plan(std::size_t size) : size_(size) {}
-  std::size_t scratch_bytes() const noexcept override { return 0; }
   void run(const stream& s, const float*, const float*, float* result, void*) override {
     fill(s, 0, {result, size_});
   }
@@ -28,7 +24,6 @@ template <auto Plan>
 class gpu_plan : public convolution_plan {
 public:
   explicit gpu_plan(const convolution_shape& c) : shape_(c) {}
-  std::size_t scratch_bytes() const noexcept override { return 0; }
   void run(const stream& s, const float* left, const float* right, float* result, void*) override {
     const auto* gpu = std::get_if<cuda_stream>(&s);
     if (gpu == nullptr)

@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
 
 namespace mailgrad {
-
 namespace {
 
 void copy_named(const row_copy& c) {
@@ -19,28 +17,6 @@ void copy_named(const row_copy& c) {
     std::copy_n(c.from + first, c.width, c.to + first);
   }
 }
-
-} // namespace
-
-void copy_bytes(const stream& s, void* to, const void* from, std::size_t bytes) {
-  if (bytes == 0) return;
-  if (const auto* gpu = std::get_if<cuda_stream>(&s)) {
-    cuda::runtime::make_current(gpu->device);
-    return cuda::runtime::copy(gpu->stream, to, from, bytes);
-  }
-  std::memcpy(to, from, bytes);
-}
-
-void copy_rows(const stream& s, std::span<const row_copy> copies) {
-  if (on_gpu<copy_rows>(s, copies)) return;
-  for (const row_copy& c : copies)
-    if (c.is_whole())
-      std::copy_n(c.from, c.height() * c.width, c.to);
-    else
-      copy_named(c);
-}
-
-namespace {
 
 /// The rows and columns of a tile that is transposed: as many floats as a cache line has.
 constexpr std::size_t tile_side = 16;
@@ -73,6 +49,24 @@ void copy_planes(std::span<const copied_axis> axes, const float* from, float* to
 
 } // namespace
 
+void copy_bytes(const stream& s, void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (const auto* gpu = std::get_if<cuda_stream>(&s)) {
+    cuda::runtime::make_current(gpu->device);
+    return cuda::runtime::copy(gpu->stream, to, from, bytes);
+  }
+  std::memcpy(to, from, bytes);
+}
+
+void copy_rows(const stream& s, std::span<const row_copy> copies) {
+  if (on_gpu<copy_rows>(s, copies)) return;
+  for (const row_copy& c : copies)
+    if (c.is_whole())
+      std::copy_n(c.from, c.height() * c.width, c.to);
+    else
+      copy_named(c);
+}
+
 void copy_box(const stream& s, std::span<const copied_axis> axes, const float* from, float* to) {
   if (!on_gpu<copy_box>(s, axes, from, to)) copy_planes(axes, from, to);
 }
@@ -98,7 +92,6 @@ strided_copy::strided_copy(const shape& extents, const element_places& from, con
   put_inner_axes_last();
 }
 
-/// Adds an axis. It is joined to the last one if both continue each other in both memories.
 void strided_copy::add(const copied_axis& next) noexcept {
   if (next.extent == 1) return;
   copied_axis* last = rank_ == 0 ? nullptr : &axes_[rank_ - 1];

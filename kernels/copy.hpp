@@ -3,16 +3,11 @@
 #include <mailgrad/tensor/shape.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-
 namespace mailgrad {
 
 /// Copies memory that the stream's kernels can reach. Both memories lie apart.
 ///
-/// Errors  device_error for a GPU this build lacks, or that its driver reports.
+/// Errors  device_error that the GPU's driver reports.
 void copy_bytes(const stream& s, void* to, const void* from, std::size_t bytes);
 
 /// Rows of a table that are copied to the same place of another one. Both have rows row_begin to row_end - 1
@@ -37,8 +32,7 @@ struct row_copy {
 /// named more than once, also by several copies, if all of these copy the same values to it.
 ///
 /// On a GPU `from` may lie in pinned memory.
-/// Errors  on a GPU shape_error for rows of 2^31 floats or more; device_error for a GPU in a build without
-///         CUDA.
+/// Errors  on a GPU shape_error for rows of 2^31 floats or more.
 void copy_rows(const stream& s, std::span<const row_copy> copies);
 
 /// Where the elements of a box lie: element (i, j, ...) at offset + i * steps[0] + j * steps[1] + ...
@@ -54,8 +48,6 @@ struct copied_axis {
 
 /// Copies a box along these axes, at least two. The last has the smallest step in the target, and the last
 /// two are the plane of the inner loops. strided_copy puts them so.
-///
-/// Errors  device_error for a GPU this build lacks.
 void copy_box(const stream& s, std::span<const copied_axis> axes, const float* from, float* to);
 
 /// The places of a row-major tensor without gaps.
@@ -65,7 +57,6 @@ element_places row_major(const shape& dims) noexcept;
 /// tensors are such copies. The plan is made once and run many times.
 ///
 /// Shapes  float32; no two elements share a place in the target.
-/// Errors  device_error for a GPU this build lacks.
 class strided_copy {
 public:
   strided_copy(const shape& extents, const element_places& from, const element_places& to);

@@ -1,5 +1,4 @@
 #include <mailgrad/kernels/elementwise.hpp>
-#include <mailgrad/kernels/functors/approximations.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
 #include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/host/rows.hpp>
@@ -7,11 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-
 namespace mailgrad {
-
 namespace {
 
 enum class stepping : std::size_t { still = 0, along = 1 };
@@ -33,7 +28,6 @@ elementwise_loop loop_of(stepping a, stepping b) {
     return b == stepping::along ? loop<Functor, 0, 1> : loop<Functor, 0, 0>;
 }
 
-/// Returns the compiled loop of a function, for operands that each move along or stand still.
 elementwise_loop find_loop(elementwise_function f, stepping a, stepping b) {
   return with_functor(f, [=]<class Functor>(Functor) { return loop_of<Functor>(a, b); });
 }
@@ -72,7 +66,6 @@ constexpr std::size_t chain_tile = 1024;
 
 constexpr std::size_t max_operands = elementwise_chain::max_inputs + elementwise_chain::max_steps;
 
-/// Where each operand lies, and whether it moves along with the elements.
 struct operands {
   std::array<float*, max_operands> address;
   std::array<stepping, max_operands> step;
@@ -114,6 +107,23 @@ void run_on_host(const elementwise_chain& chain, const operands& placed, std::si
     };
     for (std::size_t i = 0; i < chain.step_count; ++i)
       loops[i](at(chain.steps[i].a), at(chain.steps[i].b), at(chain.input_count + i), count);
+  }
+}
+
+constexpr std::size_t lanes = 8; ///< counters whose numbers are drawn side by side
+constexpr std::size_t numbers_at_once = 4 * lanes;
+
+/// Draws the numbers of counters first to first + lanes - 1. Number k of counter first + i lies at k * lanes
+/// + i.
+void draw_numbers(const philox& random, std::uint64_t first, std::uint64_t step,
+                  std::array<std::uint32_t, numbers_at_once>& numbers) {
+#pragma omp simd
+  for (std::size_t i = 0; i < lanes; ++i) {
+    const philox::numbers x = random(first + i, step);
+    numbers[i] = x.x0;
+    numbers[lanes + i] = x.x1;
+    numbers[2 * lanes + i] = x.x2;
+    numbers[3 * lanes + i] = x.x3;
   }
 }
 
@@ -219,27 +229,6 @@ void bias_gelu_gradient(const stream& s, read_numbers slope, read_numbers dy, wr
     }
   }
 }
-
-namespace {
-
-constexpr std::size_t lanes = 8; ///< counters whose numbers are drawn side by side
-constexpr std::size_t numbers_at_once = 4 * lanes;
-
-/// Draws the numbers of counters first to first + lanes - 1. Number k of counter first + i lies at k * lanes
-/// + i.
-void draw_numbers(const philox& random, std::uint64_t first, std::uint64_t step,
-                  std::array<std::uint32_t, numbers_at_once>& numbers) {
-#pragma omp simd
-  for (std::size_t i = 0; i < lanes; ++i) {
-    const philox::numbers x = random(first + i, step);
-    numbers[i] = x.x0;
-    numbers[lanes + i] = x.x1;
-    numbers[2 * lanes + i] = x.x2;
-    numbers[3 * lanes + i] = x.x3;
-  }
-}
-
-} // namespace
 
 void dropout(const stream& s, const dropout_draw& draw, const float* x, float* y, std::size_t size) {
   if (on_gpu<dropout>(s, draw, x, y, size)) return;

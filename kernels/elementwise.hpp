@@ -5,11 +5,6 @@
 #include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-
 namespace mailgrad {
 
 /// y[i] = f(a[i], b[i]); an operand that stands still is a[0] or b[0] for all i.
@@ -45,8 +40,7 @@ struct elementwise_chain {
 ///
 /// Shapes  inputs: float32[n], or [1]; outputs: float32[n]. An output may be the memory of an input of n
 ///         elements that no later step reads.
-/// Errors  shape_error for a chain that refers to inputs, steps or outputs that are not there; device_error
-///         for a GPU this build lacks.
+/// Errors  shape_error for a chain that refers to inputs, steps or outputs that are not there.
 void elementwise(const stream& s, const elementwise_chain& chain, std::span<const void* const> inputs,
                  std::span<void* const> outputs, std::size_t n, void* scratch);
 
@@ -67,7 +61,6 @@ broadcast_plan plan_broadcast(const shape& a, const shape& b, const shape& resul
 /// y = f(a, b) with a and b repeated as planned. A function of one number is applied to a.
 ///
 /// Shapes  y may be the memory of an operand that is not repeated.
-/// Errors  device_error for a GPU this build lacks.
 void broadcast(const stream& s, elementwise_function f, const broadcast_plan& plan, const float* a,
                const float* b, float* y);
 
@@ -75,7 +68,6 @@ void broadcast(const stream& s, elementwise_function f, const broadcast_plan& pl
 /// over rows.
 ///
 /// Shapes  y, dy, dz: float32[rows, columns]; db: float32[columns]. dz may be the memory of dy or y.
-/// Errors  device_error for a GPU this build lacks.
 void bias_relu_gradient(const stream& s, const float* y, const float* dy, float* dz, float* db,
                         std::size_t rows, std::size_t columns);
 
@@ -85,14 +77,12 @@ void bias_relu_gradient(const stream& s, const float* y, const float* dy, float*
 /// Source  Hendrycks & Gimpel, arXiv:1606.08415: z Phi(z), with slope Phi(z) + z phi(z).
 /// Shapes  x, y, slope: float32[rows, columns], on a GPU each may be bfloat16; b: [columns]. y may be x
 ///         if both are of one type.
-/// Errors  device_error for a stream of a GPU in a build without CUDA.
 void bias_gelu(const stream& s, read_numbers x, const float* b, written_numbers y, written_numbers slope,
                std::size_t rows, std::size_t columns);
 
 /// dz = slope * dy, and db, its sum over rows.
 ///
 /// Shapes  as bias_gelu, with dy and dz as x and y.
-/// Errors  as bias_gelu.
 void bias_gelu_gradient(const stream& s, read_numbers slope, read_numbers dy, written_numbers dz, float* db,
                         std::size_t rows, std::size_t columns);
 
@@ -114,7 +104,6 @@ struct dropout_draw {
 ///
 /// Source  Srivastava et al., "Dropout", JMLR 15, 2014, section 10 for the scaling while training.
 /// Shapes  x, y: float32[size]; y may be x.
-/// Errors  device_error for a GPU this build lacks.
 void dropout(const stream& s, const dropout_draw& draw, const float* x, float* y, std::size_t size);
 
 /// Rounds each number to the nearest bfloat16, of two equally near to the one whose last bit is 0. A NaN
@@ -122,13 +111,11 @@ void dropout(const stream& s, const dropout_draw& draw, const float* x, float* y
 /// encodings.hpp has what messages are made of.
 ///
 /// Shapes  y: bfloat16[n], apart from x.
-/// Errors  device_error for a stream of a GPU in a build without CUDA.
 void round_floats(const stream& s, std::span<const float> x, bfloat16* y);
 
 /// The float32 that each bfloat16 is, exactly.
 ///
 /// Shapes  y: float32[n], apart from x.
-/// Errors  as round_floats.
 void widen_floats(const stream& s, std::span<const bfloat16> x, float* y);
 
 } // namespace mailgrad

@@ -3,11 +3,9 @@
 #include <mailgrad/tensor/small_floats.hpp>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 namespace mailgrad {
-
 namespace {
 
 struct float16_format {
@@ -67,28 +65,6 @@ void decode(const stream& s, std::string_view what, std::span<const std::byte> f
   }
 }
 
-} // namespace
-
-void encode_float16(const stream& s, std::span<const float> x, std::span<float> residual,
-                    std::span<std::byte> to) {
-  encode<float16_format>(s, "encode_float16", x, residual, to);
-}
-
-void encode_bfloat16(const stream& s, std::span<const float> x, std::span<float> residual,
-                     std::span<std::byte> to) {
-  encode<bfloat16_format>(s, "encode_bfloat16", x, residual, to);
-}
-
-void decode_float16(const stream& s, std::span<const std::byte> from, std::span<float> to) {
-  decode<float16_format>(s, "decode_float16", from, to);
-}
-
-void decode_bfloat16(const stream& s, std::span<const std::byte> from, std::span<float> to) {
-  decode<bfloat16_format>(s, "decode_bfloat16", from, to);
-}
-
-namespace {
-
 // A magnitude has 31 bits. Each pass counts the numbers by the next of them: the exponent and three bits of
 // the fraction first, then ten, and the last ten.
 constexpr std::uint32_t first_shift = 20, second_shift = 10;
@@ -100,7 +76,6 @@ constexpr std::size_t seen_at_once = 64; ///< numbers that are looked at togethe
 template <std::uint32_t Bins>
 struct histogram {
   std::array<std::array<std::uint32_t, Bins>, 2> counts{};
-
   void join() {
     for (std::size_t i = 0; i < Bins; ++i) counts[0][i] += counts[1][i];
   }
@@ -206,48 +181,12 @@ void encode_loop(compensated<Residual> values, std::size_t n, magnitude_cut cut,
   }
 }
 
-} // namespace
-
-std::optional<magnitude_cut> cut_of_largest(const stream& s, std::span<const float> x,
-                                            std::span<const float> residual, std::size_t k) {
-  if (k == 0 || k > x.size()) throw shape_error("cut_of_largest", shape{k}, shape{x.size()});
-  if (x.size() > std::numeric_limits<std::uint32_t>::max())
-    throw shape_error("cut_of_largest: more numbers than 32 bits can count");
-  return with_compensated(s, "cut_of_largest", x, residual,
-                          [&](auto values) { return cut_loop(values, x.size(), k); });
-}
-
-void encode_largest(const stream& s, std::span<const float> x, std::span<float> residual, magnitude_cut cut,
-                    std::span<std::byte> places, std::span<std::byte> numbers) {
-  if (places.size() % 4 != 0 || places.size() / 4 > x.size())
-    throw shape_error("encode_largest", shape{places.size()}, shape{x.size()});
-  require_bytes("encode_largest", numbers.size(), places.size());
-  with_compensated(s, "encode_largest", x, residual, [&](auto values) {
-    encode_loop(values, x.size(), cut, largest_writer(cut, places, numbers));
-  });
-}
-
-void decode_largest(const stream& s, std::span<const std::byte> places, std::span<const std::byte> numbers,
-                    std::span<float> to) {
-  require_host(s, "decode_largest");
-  require_bytes("decode_largest", numbers.size(), places.size());
-  std::ranges::fill(to, 0.0F);
-  for (std::size_t i = 0; i + 4 <= places.size(); i += 4) {
-    std::uint32_t place;
-    std::memcpy(&place, places.data() + i, 4);
-    std::memcpy(&to[place], numbers.data() + i, 4);
-  }
-}
-
-namespace {
-
 constexpr std::size_t partial_sums = 16;
 constexpr std::size_t group = 64; ///< numbers whose signs are packed together
 
 struct lane_sums {
   std::array<double, partial_sums> negative{}, other{};
   std::array<std::int32_t, partial_sums> negatives{};
-
   void add(std::size_t lane, float p) {
     negative[lane] += static_cast<double>(p < 0 ? p : 0);
     other[lane] += static_cast<double>(p < 0 ? 0 : p);
@@ -305,6 +244,55 @@ void encode_loop(compensated<Residual> values, std::size_t n, sign_means means, 
 }
 
 } // namespace
+
+void encode_float16(const stream& s, std::span<const float> x, std::span<float> residual,
+                    std::span<std::byte> to) {
+  encode<float16_format>(s, "encode_float16", x, residual, to);
+}
+
+void encode_bfloat16(const stream& s, std::span<const float> x, std::span<float> residual,
+                     std::span<std::byte> to) {
+  encode<bfloat16_format>(s, "encode_bfloat16", x, residual, to);
+}
+
+void decode_float16(const stream& s, std::span<const std::byte> from, std::span<float> to) {
+  decode<float16_format>(s, "decode_float16", from, to);
+}
+
+void decode_bfloat16(const stream& s, std::span<const std::byte> from, std::span<float> to) {
+  decode<bfloat16_format>(s, "decode_bfloat16", from, to);
+}
+
+std::optional<magnitude_cut> cut_of_largest(const stream& s, std::span<const float> x,
+                                            std::span<const float> residual, std::size_t k) {
+  if (k == 0 || k > x.size()) throw shape_error("cut_of_largest", shape{k}, shape{x.size()});
+  if (x.size() > std::numeric_limits<std::uint32_t>::max())
+    throw shape_error("cut_of_largest: more numbers than 32 bits can count");
+  return with_compensated(s, "cut_of_largest", x, residual,
+                          [&](auto values) { return cut_loop(values, x.size(), k); });
+}
+
+void encode_largest(const stream& s, std::span<const float> x, std::span<float> residual, magnitude_cut cut,
+                    std::span<std::byte> places, std::span<std::byte> numbers) {
+  if (places.size() % 4 != 0 || places.size() / 4 > x.size())
+    throw shape_error("encode_largest", shape{places.size()}, shape{x.size()});
+  require_bytes("encode_largest", numbers.size(), places.size());
+  with_compensated(s, "encode_largest", x, residual, [&](auto values) {
+    encode_loop(values, x.size(), cut, largest_writer(cut, places, numbers));
+  });
+}
+
+void decode_largest(const stream& s, std::span<const std::byte> places, std::span<const std::byte> numbers,
+                    std::span<float> to) {
+  require_host(s, "decode_largest");
+  require_bytes("decode_largest", numbers.size(), places.size());
+  std::ranges::fill(to, 0.0F);
+  for (std::size_t i = 0; i + 4 <= places.size(); i += 4) {
+    std::uint32_t place;
+    std::memcpy(&place, places.data() + i, 4);
+    std::memcpy(&to[place], numbers.data() + i, 4);
+  }
+}
 
 sign_means means_of_signs(const stream& s, std::span<const float> x, std::span<const float> residual) {
   return with_compensated(s, "means_of_signs", x, residual,

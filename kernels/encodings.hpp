@@ -2,8 +2,6 @@
 
 #include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 

@@ -5,11 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <stdexcept>
 
 namespace mailgrad {
-
 namespace {
 
 /// Returns the offset of a row in its table. A negative row becomes a large unsigned number, so that the same
@@ -27,36 +24,6 @@ void require_whole_rows(const char* kernel, std::size_t table_size, std::size_t 
   if (width == 0 ? table_size > 0 : table_size % width != 0)
     throw shape_error(kernel, shape{table_size}, shape{width});
 }
-
-} // namespace
-
-void gather(const stream& s, std::span<const float> table, std::size_t width,
-            std::span<const std::int32_t> rows, float* result) {
-  require_whole_rows("gather", table.size(), width);
-  if (on_gpu<gather>(s, table, width, rows, result)) return;
-  for (const std::int32_t row : rows)
-    result = std::copy_n(table.data() + offset_of(row, width, table.size()), width, result);
-}
-
-std::size_t scatter_scratch_bytes(device_kind where, std::size_t rows) noexcept {
-  return where == device_kind::cpu ? 0 : cuda::row_order_bytes(rows);
-}
-
-void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const float* values, std::size_t width,
-                  std::span<float> table, void* scratch) {
-  require_whole_rows("scatter_rows", table.size(), width);
-  if (on_gpu<scatter_rows>(s, rows, values, width, table, scratch)) return;
-  std::ranges::fill(table, 0.0F);
-  for (const std::int32_t row : rows) {
-    if (row < 0) return;
-    float* to = table.data() + offset_of(row, width, table.size());
-#pragma omp simd
-    for (std::size_t c = 0; c < width; ++c) to[c] += values[c];
-    values += width;
-  }
-}
-
-namespace {
 
 /// Rows are prefetched this many samples ahead, because they lie scattered in tables larger than the caches.
 constexpr std::size_t ahead = 4;
@@ -80,37 +47,6 @@ void require_whole_samples(const char* kernel, std::size_t rows, std::size_t tab
   if (tables == 0 ? rows > 0 : rows % tables != 0) throw shape_error(kernel, shape{rows}, shape{tables});
 }
 
-} // namespace
-
-void gather_tables(const stream& s, std::span<const row_table> tables, std::size_t width,
-                   std::span<const std::int32_t> rows, float* result) {
-  require_whole_samples("gather_tables", rows.size(), tables.size());
-  if (on_gpu<gather_tables>(s, tables, width, rows, result)) return;
-  const std::size_t step = tables.size();
-  for (std::size_t i = 0; i < rows.size(); i += step)
-    for (std::size_t j = 0; j < step; ++j) {
-      if (const std::size_t later = i + ahead * step + j;
-          later < rows.size() && holds(tables[j], rows[later]))
-        prefetch_row(tables[j].values + static_cast<std::size_t>(rows[later]) * width, width);
-      result = std::copy_n(address(tables[j], rows[i + j], width), width, result);
-    }
-}
-
-void gather_tables_gradient(const stream& s, std::span<const std::int32_t> rows, const float* gradient,
-                            std::size_t width, std::span<const table_gradient> parts) {
-  require_whole_samples("gather_tables_gradient", rows.size(), parts.size());
-  if (on_gpu<gather_tables_gradient>(s, rows, gradient, width, parts)) return;
-  const std::size_t samples = rows.size() / std::max<std::size_t>(1, parts.size());
-  for (std::size_t i = 0; i < samples; ++i)
-    for (std::size_t j = 0; j < parts.size(); ++j, gradient += width) {
-      parts[j].rows[i] = rows[i * parts.size() + j];
-      std::copy_n(gradient, width, parts[j].values + i * width);
-    }
-}
-
-namespace {
-
-/// The entries of one row.
 struct entries {
   std::size_t begin, end;
 };
@@ -188,6 +124,58 @@ void require_offsets(const char* kernel, const compressed_rows& x) {
 }
 
 } // namespace
+
+void gather(const stream& s, std::span<const float> table, std::size_t width,
+            std::span<const std::int32_t> rows, float* result) {
+  require_whole_rows("gather", table.size(), width);
+  if (on_gpu<gather>(s, table, width, rows, result)) return;
+  for (const std::int32_t row : rows)
+    result = std::copy_n(table.data() + offset_of(row, width, table.size()), width, result);
+}
+
+std::size_t scatter_scratch_bytes(device_kind where, std::size_t rows) noexcept {
+  return where == device_kind::cpu ? 0 : cuda::row_order_bytes(rows);
+}
+
+void scatter_rows(const stream& s, std::span<const std::int32_t> rows, const float* values, std::size_t width,
+                  std::span<float> table, void* scratch) {
+  require_whole_rows("scatter_rows", table.size(), width);
+  if (on_gpu<scatter_rows>(s, rows, values, width, table, scratch)) return;
+  std::ranges::fill(table, 0.0F);
+  for (const std::int32_t row : rows) {
+    if (row < 0) return;
+    float* to = table.data() + offset_of(row, width, table.size());
+#pragma omp simd
+    for (std::size_t c = 0; c < width; ++c) to[c] += values[c];
+    values += width;
+  }
+}
+
+void gather_tables(const stream& s, std::span<const row_table> tables, std::size_t width,
+                   std::span<const std::int32_t> rows, float* result) {
+  require_whole_samples("gather_tables", rows.size(), tables.size());
+  if (on_gpu<gather_tables>(s, tables, width, rows, result)) return;
+  const std::size_t step = tables.size();
+  for (std::size_t i = 0; i < rows.size(); i += step)
+    for (std::size_t j = 0; j < step; ++j) {
+      if (const std::size_t later = i + ahead * step + j;
+          later < rows.size() && holds(tables[j], rows[later]))
+        prefetch_row(tables[j].values + static_cast<std::size_t>(rows[later]) * width, width);
+      result = std::copy_n(address(tables[j], rows[i + j], width), width, result);
+    }
+}
+
+void gather_tables_gradient(const stream& s, std::span<const std::int32_t> rows, const float* gradient,
+                            std::size_t width, std::span<const table_gradient> parts) {
+  require_whole_samples("gather_tables_gradient", rows.size(), parts.size());
+  if (on_gpu<gather_tables_gradient>(s, rows, gradient, width, parts)) return;
+  const std::size_t samples = rows.size() / std::max<std::size_t>(1, parts.size());
+  for (std::size_t i = 0; i < samples; ++i)
+    for (std::size_t j = 0; j < parts.size(); ++j, gradient += width) {
+      parts[j].rows[i] = rows[i * parts.size() + j];
+      std::copy_n(gradient, width, parts[j].values + i * width);
+    }
+}
 
 void sparse_product(const stream& s, const compressed_rows& x, std::span<const float> table,
                     std::size_t width, float* y) {

@@ -3,8 +3,6 @@
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <span>
 
 namespace mailgrad::cuda {
@@ -21,8 +19,7 @@ namespace mailgrad {
 /// Shapes  table: float32[table rows, width]; result: float32[rows.size(), width], apart from the table.
 /// Errors  shape_error for a table that is not made of whole rows; std::out_of_range for a row that the table
 ///         lacks. On a GPU such a row is noted in the stream's status instead, and its place in the result is
-///         zeroed; shape_error is thrown there for rows of 2^31 elements or more; device_error for a GPU in
-///         a build without CUDA.
+///         zeroed; shape_error is thrown there for rows of 2^31 elements or more.
 void gather(const stream& s, std::span<const float> table, std::size_t width,
             std::span<const std::int32_t> rows, float* result);
 
@@ -51,7 +48,7 @@ struct row_table {
 ///         width].
 /// Errors  shape_error if there is not a row of every table for each sample; std::out_of_range for a row that
 ///         its table lacks. On a GPU such a row is noted in the stream's status instead, and its place is
-///         zeroed; device_error for a GPU in a build without CUDA.
+///         zeroed.
 void gather_tables(const stream& s, std::span<const row_table> tables, std::size_t width,
                    std::span<const std::int32_t> rows, float* result);
 
@@ -65,7 +62,7 @@ struct table_gradient {
 ///
 /// Shapes  gradient: float32[samples, tables, width]; of each part rows: int32[samples], values:
 ///         float32[samples, width].
-/// Errors  shape_error and device_error as gather_tables.
+/// Errors  shape_error as gather_tables.
 void gather_tables_gradient(const stream& s, std::span<const std::int32_t> rows, const float* gradient,
                             std::size_t width, std::span<const table_gradient> parts);
 
@@ -83,8 +80,7 @@ struct compressed_rows {
 ///
 /// Shapes  table: float32[columns of x, width]; y: float32[x.rows(), width].
 /// Errors  shape_error without offsets; std::out_of_range for a column that the table lacks or an offset
-///         behind the entries. On a GPU such a fault is noted in the stream's status instead, and left out;
-///         device_error for a GPU in a build without CUDA.
+///         behind the entries. On a GPU such a fault is noted in the stream's status instead, and left out.
 void sparse_product(const stream& s, const compressed_rows& x, std::span<const float> table,
                     std::size_t width, float* y);
 

@@ -4,18 +4,9 @@
 #include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/host/gemm_tile.hpp>
-#include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/stream.hpp>
-
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <utility>
 
 namespace mailgrad {
-
 namespace {
 
 // Products with so few rows or columns that most of a register tile would be zeros.
@@ -118,7 +109,6 @@ private:
   float* turned_;
 };
 
-/// The length of a row of A as it lies in memory.
 inline std::size_t row_length(const gemm_shape& g) { return g.a == operand_order::as_is ? g.k : g.m; }
 
 /// One product with one column. The rows of A are so short that there is a compiled loop for each length.
@@ -204,7 +194,6 @@ method choose(const gemm_shape& g) {
   return g.k >= 2 * simd::width ? method::dots : method::panels;
 }
 
-/// The shape of C^T = B^T A^T.
 gemm_shape mirrored(const gemm_shape& g) {
   const auto other = [](operand_order o) {
     return o == operand_order::as_is ? operand_order::transposed : operand_order::as_is;
@@ -292,7 +281,6 @@ private:
     });
   }
 
-  /// Computes all tiles of these rows.
   void fill_rows(tile::range rows, tile::range depth, tile::range columns) const {
     const strip s{rows, depth, columns};
     if (g_.a == operand_order::as_is)
@@ -307,7 +295,6 @@ private:
   struct strip {
     tile::range rows, depth, columns;
   };
-
   read_ahead next_rows(const strip& s) const {
     const std::size_t next = g_.a == operand_order::as_is ? std::min(tile::rows, g_.m - s.rows.last) : 0;
     return {a_ + s.rows.last * g_.k + s.depth.first, g_.k, next, s.depth.size(),
@@ -389,26 +376,6 @@ void multiply_one(const gemm_shape& g, const float* a, const float* b, float* c,
   }
 }
 
-} // namespace
-
-std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept {
-  switch (choose(g)) {
-  case method::panels:
-    return panel_product::scratch_floats(g) * sizeof(float);
-  case method::dots:
-    return dot_product::scratch_floats(g) * sizeof(float);
-  case method::transposed_panels:
-    return (panel_product::scratch_floats(mirrored(g)) + g.m * g.n) * sizeof(float);
-  case method::short_rows:
-    return 0;
-  case method::one_row:
-    return row_product::scratch_bytes(g);
-  }
-  return 0;
-}
-
-namespace {
-
 void multiply(const gemm_shape& g, const float* a, const float* b, float* c, void* scratch, next_use c_use) {
   if (g.k == 0) std::fill_n(c, g.batch * g.m * g.n, 0.0F);
   if (g.k == 0 || g.m == 0 || g.n == 0) return;
@@ -446,7 +413,35 @@ void multiply_on_gpu(const cuda_stream& s, const gemm_shape& g, const Operand* a
   if (!epilogue.none()) finish_rows(s, g, c, epilogue);
 }
 
+float dot(const float* a, const float* b, std::size_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::size_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+void add_scaled(float factor, const float* x, float* sum, std::size_t n) {
+#pragma omp simd
+  for (std::size_t i = 0; i < n; ++i) sum[i] += factor * x[i];
+}
+
 } // namespace
+
+std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept {
+  switch (choose(g)) {
+  case method::panels:
+    return panel_product::scratch_floats(g) * sizeof(float);
+  case method::dots:
+    return dot_product::scratch_floats(g) * sizeof(float);
+  case method::transposed_panels:
+    return (panel_product::scratch_floats(mirrored(g)) + g.m * g.n) * sizeof(float);
+  case method::short_rows:
+    return 0;
+  case method::one_row:
+    return row_product::scratch_bytes(g);
+  }
+  return 0;
+}
 
 void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch,
           next_use c_use, const gemm_epilogue& epilogue) {
@@ -466,22 +461,6 @@ void gemm(const stream& s, const gemm_shape& g, const bfloat16* a, const bfloat1
   if (g.k == 0) throw shape_error("gemm: a product of no inner elements is not computed in bfloat16");
   products_of(gpu).run(gpu, g, a, b, c, bias); // which answers a result of nothing
 }
-
-namespace {
-
-float dot(const float* a, const float* b, std::size_t n) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::size_t i = 0; i < n; ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-void add_scaled(float factor, const float* x, float* sum, std::size_t n) {
-#pragma omp simd
-  for (std::size_t i = 0; i < n; ++i) sum[i] += factor * x[i];
-}
-
-} // namespace
 
 void pairwise_dots(const stream& s, const vector_sets& sets, const float* x, float* dots) {
   if (on_gpu<pairwise_dots>(s, sets, x, dots)) return;

@@ -3,9 +3,6 @@
 #include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
-#include <cstdint>
-
 namespace mailgrad {
 
 /// When the result of a kernel is read next. This is a hint, which changes no bit. Large results that are
@@ -50,7 +47,7 @@ std::size_t gemm_scratch_bytes(const gemm_shape& g) noexcept;
 ///         untransposed A is read where it lies. A transposed A and an untransposed B are copied by the first
 ///         tile that reads them. Only a transposed B is packed in advance.
 /// Shapes  c: apart from a and b. scratch: gemm_scratch_bytes(g), 64-byte aligned.
-/// Errors  device_error for a GPU this build lacks, or that cuBLAS reports.
+/// Errors  device_error that cuBLAS reports.
 /// Threads one caller at a time for one c and scratch. The same operands give the same bits.
 void gemm(const stream& s, const gemm_shape& g, const float* a, const float* b, float* c, void* scratch,
           next_use c_use = next_use::soon, const gemm_epilogue& epilogue = {});
@@ -78,13 +75,11 @@ struct vector_sets {
 /// The dot products of all pairs of vectors in a sample, in the order (1,0), (2,0), (2,1), (3,0), ...
 ///
 /// Shapes  x: float32[samples, count, width]; dots: float32[samples, pairs].
-/// Errors  device_error for a stream of a GPU in a build without CUDA.
 void pairwise_dots(const stream& s, const vector_sets& sets, const float* x, float* dots);
 
 /// The gradient with respect to x, from ddots, the gradient with respect to the dot products.
 ///
 /// Shapes  dx: as x.
-/// Errors  as pairwise_dots.
 void pairwise_dots_gradient(const stream& s, const vector_sets& sets, const float* x, const float* ddots,
                             float* dx);
 

@@ -2,7 +2,6 @@
 #include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
 
-#include <algorithm>
 #include <cmath>
 
 namespace mailgrad {

@@ -3,8 +3,6 @@
 #include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
-
 namespace mailgrad {
 
 /// The rows that are normalised, each by itself.
@@ -19,14 +17,12 @@ struct layer_norm_rows {
 /// Source  Ba, Kiros & Hinton, "Layer Normalization", 2016, arXiv:1607.06450, equation 4.
 /// Shapes  x, y: float32[rows, width], on a GPU y may be bfloat16; gamma, beta: [width]; mean, inverse:
 ///         [rows].
-/// Errors  device_error for a stream of a GPU in a build without CUDA.
 void layer_norm(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
                 const float* beta, written_numbers y, float* mean, float* inverse);
 
 /// Computes the gradients with respect to x, gamma and beta from dy, the gradient with respect to y.
 ///
 /// Shapes  as layer_norm, with dy as y; dgamma, dbeta: [width].
-/// Errors  as layer_norm.
 void layer_norm_gradient(const stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
                          const float* mean, const float* inverse, read_numbers dy, float* dx, float* dgamma,
                          float* dbeta);

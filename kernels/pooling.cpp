@@ -5,7 +5,6 @@
 #include <utility>
 
 namespace mailgrad {
-
 namespace {
 
 /// One window: the place of its results, and the positions that lie inside the image.
@@ -14,7 +13,6 @@ struct placed_window {
   std::size_t image;     ///< offset in x of its image
   std::size_t top, left; ///< row and column of its first position, counted with the padding
   inside rows, columns;
-
   std::size_t positions() const noexcept { return (rows.last - rows.first) * (columns.last - columns.first); }
 
   /// Calls visit(position in the window, offset in x of its first channel), row by row.

@@ -1,9 +1,6 @@
 #pragma once
 
 #include <mailgrad/kernels/convolution.hpp>
-#include <mailgrad/tensor/stream.hpp>
-
-#include <cstdint>
 
 namespace mailgrad {
 
@@ -11,7 +8,6 @@ namespace mailgrad {
 ///
 /// Shapes  x: float32[batch, height, width, channels]; y, chosen: [batch, out_height, out_width, channels].
 /// Units   chosen: row * columns + column within the window; the first of equal values or of NaNs.
-/// Errors  device_error for a stream of a GPU in a build without CUDA.
 void max_pool(const stream& s, const window_grid& g, const float* x, float* y, std::int32_t* chosen);
 
 /// An element of dx is the sum of dy over the windows that chose this element of x. A GPU gathers these in
@@ -22,7 +18,6 @@ void max_pool_gradient(const stream& s, const window_grid& g, const float* dy, c
 /// The mean of each window and channel, over the values inside the image.
 ///
 /// Shapes  as max_pool.
-/// Errors  as max_pool.
 void average_pool(const stream& s, const window_grid& g, const float* x, float* y);
 
 void average_pool_gradient(const stream& s, const window_grid& g, const float* dy, float* dx);

@@ -2,11 +2,7 @@
 #include <mailgrad/kernels/host/rows.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 
-#include <algorithm>
-#include <span>
-
 namespace mailgrad {
-
 namespace {
 
 /// The sum of term(i) for first <= i < last. It has 32 partial sums, since each addition to a single sum

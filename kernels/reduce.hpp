@@ -4,9 +4,6 @@
 #include <mailgrad/tensor/small_floats.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <array>
-#include <cstddef>
-
 namespace mailgrad {
 
 /// The axes of a value in the order in which a sum walks them. Neighbouring axes that are both summed, or
@@ -27,12 +24,9 @@ bool sums_rows(const sum_plan& plan);
 /// y = scale * the sum of x over the planned axes; the sum of nothing is 0.
 ///
 /// Shapes  x may be bfloat16 on a GPU if sums_rows(plan); y: float32[plan.result_size], apart from x.
-/// Errors  device_error for a stream of a GPU in a build without CUDA.
 void sum(const stream& s, const sum_plan& plan, read_numbers x, float scale, float* y);
 
 /// The mean of (a - b)^2 over n elements.
-///
-/// Errors  device_error for a stream of a GPU in a build without CUDA.
 void mean_squared_difference(const stream& s, const float* a, const float* b, std::size_t n, float* y);
 
 } // namespace mailgrad

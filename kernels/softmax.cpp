@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <stdexcept>
 
 namespace mailgrad {
@@ -37,7 +36,6 @@ namespace {
   throw std::out_of_range(fmt::format("label {}, but the logits have {} classes", label, columns));
 }
 
-/// The sum of the losses of a few rows.
 double loss_of_rows(const float* logits, const std::int32_t* labels, float* probabilities, std::size_t rows,
                     std::size_t columns) {
   double total = 0;

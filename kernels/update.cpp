@@ -3,16 +3,12 @@
 #include <mailgrad/kernels/host/vector.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <utility>
 
 namespace mailgrad {
-
 namespace {
 
 /// The number of floats that are summed over all gradients at a time. It is so small that the processor
@@ -59,7 +55,6 @@ state_of<Rule> advanced(state_of<Rule> state, std::size_t by) {
   return state;
 }
 
-/// Adds a gradient from its element `first` on to a tile of their sum.
 void add_to_tile(const scaled_gradient& g, std::size_t first, std::size_t n, float* sum) {
 #pragma omp simd
   for (std::size_t k = 0; k < n; ++k) sum[k] += g.scale * g.values[first + k];

@@ -4,8 +4,6 @@
 #include <mailgrad/tensor/device.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <span>
 
 namespace mailgrad {
@@ -31,7 +29,7 @@ struct weight_update {
 /// Several gradients are summed in the order given, so the same list gives the same bits.
 /// Shapes  weights, updated, each gradient and each pointer of `state`: float32[n], n may be 0; `state` holds
 ///         as many pointers as the rule has states. An empty list of gradients is a gradient of zero.
-/// Errors  shape_error if sizes or the number of states differ; device_error for a GPU this build lacks.
+/// Errors  shape_error if sizes or the number of states differ.
 /// Threads one caller at a time for one `updated` and one `state`; nobody writes `weights` meanwhile.
 void update(const stream& s, const update_rule& rule, const weight_penalty& penalty,
             const weight_update& work, std::span<float* const> state);
@@ -83,27 +81,9 @@ std::size_t row_update_bytes(device_kind where, std::span<const row_gradient> gr
 /// which are added in the order of the gradients and of each list. It touches no other row.
 /// Shapes  each pointer of `state`: float32[row_end - row_begin, width].
 /// Errors  shape_error if sizes or the number of states differ, for lists of 2^31 rows, or for more gradients
-///         than some 20,000; device_error on the host, for which the rows are summed before, and for a GPU
-///         this build lacks.
+///         than some 20,000; device_error on the host, for which the rows are summed before.
 /// Threads one caller at a time for one table and its state.
 void update_summed_rows(const stream& s, const update_rule& rule, const weight_penalty& penalty,
                         const summed_row_update& work, std::span<float* const> state);
 
 } // namespace mailgrad
-
-namespace mailgrad::cuda {
-
-/// Keeps rule and penalty in the stream's status, for update_as_begun() on the same stream.
-///
-/// Errors  device_error.
-void begin_update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty);
-
-/// update() with the rule and penalty that begin_update() last gave, also a penalty of zero. Nothing in it
-/// depends on the step, so it can be captured once and replayed with another learning rate. begin_update()
-/// gives a rule of the kind of `kind` before each replay.
-///
-/// Errors  as update(); shape_error for more gradients than 32.
-void update_as_begun(const cuda_stream& s, const update_rule& kind, const weight_update& work,
-                     std::span<float* const> state);
-
-} // namespace mailgrad::cuda

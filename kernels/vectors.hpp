@@ -3,8 +3,6 @@
 #include <mailgrad/kernels/functors/weight_functions.hpp>
 #include <mailgrad/tensor/stream.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <span>
 
 namespace mailgrad {
@@ -12,7 +10,7 @@ namespace mailgrad {
 // Sums of parts that arrive one after the other, such as the gradients of micro-batches.
 //
 // Shapes  x and sum: float32[n], the same n, in memory that does not overlap.
-// Errors  shape_error if sizes differ; device_error for a GPU this build lacks.
+// Errors  shape_error if sizes differ.
 
 /// x = value
 void fill(const stream& s, float value, std::span<float> x);
@@ -26,7 +24,7 @@ void scale_in_place(const stream& s, float scale, std::span<float> x);
 /// Calls `f` for each of n weights, with one element of each array that it reads and of each that it writes.
 ///
 /// Shapes  every array: float32[n]. An array that is written may also be read; otherwise arrays lie apart.
-/// Errors  shape_error for another number of arrays than `f` takes; device_error for a GPU this build lacks.
+/// Errors  shape_error for another number of arrays than `f` takes.
 /// Threads one caller at a time for one array that is written.
 void map_weights(const stream& s, const weight_function& f, std::span<const float* const> reads,
                  std::span<float* const> writes, std::size_t n);
@@ -35,8 +33,8 @@ void map_weights(const stream& s, const weight_function& f, std::span<const floa
 // host.
 //
 // Shapes  a, b: float32[n], the same n. `result` lies in memory of the stream.
-// Errors  shape_error if sizes differ; device_error for a GPU this build lacks, and for any GPU where the sum
-//         is returned, since a GPU's kernels have still to run then.
+// Errors  shape_error if sizes differ; device_error for any GPU where the sum is returned, since a GPU's
+//         kernels have still to run then.
 
 /// Whose numbers are summed.
 enum class pair_sum : std::uint8_t { inner_product, squared_distance };

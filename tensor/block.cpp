@@ -1,24 +1,17 @@
 #include <mailgrad/tensor/block.hpp>
+#include <mailgrad/tensor/fail_with.hpp>
 
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
-
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
-#include <stdexcept>
 
 #include <sys/mman.h>
 
 namespace mailgrad {
-
 namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 
-/// The message says how much memory was asked for.
 class host_out_of_memory : public std::bad_alloc {
 public:
   explicit host_out_of_memory(std::size_t bytes) {
@@ -42,8 +35,8 @@ void block::free_memory::operator()(std::byte* memory) noexcept {
 block block::in_memory_of(std::shared_ptr<const void> owner, std::span<std::byte> bytes) {
   if (!owner) throw std::invalid_argument("block: memory of somebody else has no owner");
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment != 0)
-    throw std::invalid_argument(
-        fmt::format("block: expected an address of whole cache lines, found {}", fmt::ptr(bytes.data())));
+    fail_with<std::invalid_argument>("block: expected an address of whole cache lines, found {}",
+                                     fmt::ptr(bytes.data()));
   block b;
   b.data_ = {bytes.data(), free_memory{std::move(owner)}};
   b.bytes_ = bytes.size();

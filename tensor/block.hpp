@@ -17,12 +17,6 @@ public:
   static constexpr std::size_t alignment = 64;
 
   block() = default;
-  block(block&& other) noexcept : data_(std::move(other.data_)), bytes_(std::exchange(other.bytes_, 0)) {}
-  block& operator=(block&& other) noexcept {
-    data_ = std::move(other.data_);
-    bytes_ = std::exchange(other.bytes_, 0);
-    return *this;
-  }
   explicit block(std::size_t bytes);
   /// A block whose bytes are unknown, for a caller that writes all of them before any is read.
   static block for_overwrite(std::size_t bytes);
@@ -32,17 +26,17 @@ public:
   /// Errors  std::invalid_argument for another address, or without an owner.
   static block in_memory_of(std::shared_ptr<const void> owner, std::span<std::byte> bytes);
 
-  std::size_t bytes() const noexcept { return bytes_; }
+  std::size_t bytes() const noexcept { return data_ ? bytes_ : 0; }
   std::byte* data() noexcept { return data_.get(); }
   const std::byte* data() const noexcept { return data_.get(); }
 
   template <class T>
   std::span<T> as() noexcept {
-    return {reinterpret_cast<T*>(data()), bytes_ / sizeof(T)};
+    return {reinterpret_cast<T*>(data()), bytes() / sizeof(T)};
   }
   template <class T>
   std::span<const T> as() const noexcept {
-    return {reinterpret_cast<const T*>(data()), bytes_ / sizeof(T)};
+    return {reinterpret_cast<const T*>(data()), bytes() / sizeof(T)};
   }
 
 private:

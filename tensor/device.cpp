@@ -1,25 +1,20 @@
 #include <mailgrad/tensor/device.hpp>
-
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <fstream>
 #include <memory>
 
 namespace mailgrad {
-
 namespace {
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
-  throw device_error(world_errc::no_such_device, fmt::format("device '{}': {}", text, why));
+  fail_with(world_errc::no_such_device, "device '{}': {}", text, why);
 }
 
 /// How a device of this kind is written, which a refusal of its index ends with. Not everywhere is a stream
@@ -28,7 +23,6 @@ const char* form_of(device_kind kind) {
   return kind == device_kind::cpu ? "write cpu:0, or cpu:1 for the second core" : "write cuda:0";
 }
 
-/// The same for its stream.
 constexpr const char* form_of_stream = "write cuda:0/1 for the second stream of cuda:0";
 
 /// Reads all of `digits` as the number of a device or of a stream. `what` is "an index" or "a stream", and
@@ -43,69 +37,12 @@ std::uint32_t number_in(std::string_view digits, std::string_view text, const ch
   return number;
 }
 
-} // namespace
-
-std::string to_string(device d) {
-  const char* const kind = d.kind == device_kind::cpu ? "cpu" : "cuda";
-  return d.stream == 0 ? fmt::format("{}:{}", kind, d.index)
-                       : fmt::format("{}:{}/{}", kind, d.index, d.stream);
-}
-
-device parse_device(std::string_view text) {
-  if (text.find(',') != std::string_view::npos) refuse(text, "these are several, and one is taken here");
-  const auto colon = text.find(':');
-  const std::string_view kind = text.substr(0, colon);
-  device result;
-  if (kind == "cuda")
-    result.kind = device_kind::cuda;
-  else if (kind != "cpu")
-    refuse(text, "expected cpu:N or cuda:N");
-  if (colon == std::string_view::npos) return result;
-  const std::string_view numbers = text.substr(colon + 1);
-  const auto slash = numbers.find('/');
-  result.index = number_in(numbers.substr(0, slash), text, "an index", form_of(result.kind));
-  if (slash == std::string_view::npos) return result;
-  if (result.kind == device_kind::cpu)
-    refuse(text, fmt::format("a core has no streams; write {}", to_string(result)));
-  result.stream = number_in(numbers.substr(slash + 1), text, "a stream", form_of_stream);
-  return result;
-}
-
-std::vector<device> available_devices() {
+/// The first devices of a kind.
+std::vector<device> numbered(device_kind kind, std::size_t count) {
   std::vector<device> all;
-  const std::uint32_t cores = static_cast<std::uint32_t>(cores_of_process().online);
-  for (std::uint32_t core = 0; core < cores; ++core) all.push_back({device_kind::cpu, core});
+  for (std::uint32_t i = 0; i < count; ++i) all.push_back({kind, i});
   return all;
 }
-
-std::vector<device> cpus(std::uint32_t count) {
-  const std::vector<device> present = available_devices();
-  std::vector<device> all;
-  for (std::uint32_t i = 0; i < count; ++i) all.push_back(present[i % present.size()]);
-  return all;
-}
-
-std::vector<device> gpus(std::uint32_t count) {
-  std::vector<device> all;
-  for (std::uint32_t i = 0; i < count; ++i) all.push_back({device_kind::cuda, i});
-  return all;
-}
-
-std::string format_available() {
-  std::string words;
-  for (device d : available_devices()) words += (words.empty() ? "" : ", ") + to_string(d);
-  return words;
-}
-
-void require_available(device d) {
-  const auto all = available_devices();
-  if (std::ranges::find(all, d) != all.end()) return;
-  throw device_error(
-      world_errc::no_such_device,
-      fmt::format("device {} is not available; this machine has {}", to_string(d), format_available()));
-}
-
-namespace {
 
 namespace fs = std::filesystem;
 
@@ -157,7 +94,6 @@ std::optional<double> least_share(const fs::path& mounted, const std::string& gr
 struct cgroup_line {
   std::string controllers;
   std::string group;
-
   bool is_v2() const { return controllers.empty(); }
   bool has_cpu() const { return is_v2() || (',' + controllers + ',').find(",cpu,") != std::string::npos; }
 };
@@ -191,6 +127,56 @@ std::optional<double> quota_of_process(const cgroup_files& files) {
 
 } // namespace
 
+std::string to_string(device d) {
+  const char* const kind = d.kind == device_kind::cpu ? "cpu" : "cuda";
+  return d.stream == 0 ? fmt::format("{}:{}", kind, d.index)
+                       : fmt::format("{}:{}/{}", kind, d.index, d.stream);
+}
+
+device parse_device(std::string_view text) {
+  if (text.find(',') != std::string_view::npos) refuse(text, "these are several, and one is taken here");
+  const auto colon = text.find(':');
+  const std::string_view kind = text.substr(0, colon);
+  device result;
+  if (kind == "cuda")
+    result.kind = device_kind::cuda;
+  else if (kind != "cpu")
+    refuse(text, "expected cpu:N or cuda:N");
+  if (colon == std::string_view::npos) return result;
+  const std::string_view numbers = text.substr(colon + 1);
+  const auto slash = numbers.find('/');
+  result.index = number_in(numbers.substr(0, slash), text, "an index", form_of(result.kind));
+  if (slash == std::string_view::npos) return result;
+  if (result.kind == device_kind::cpu)
+    refuse(text, fmt::format("a core has no streams; write {}", to_string(result)));
+  result.stream = number_in(numbers.substr(slash + 1), text, "a stream", form_of_stream);
+  return result;
+}
+
+std::vector<device> available_devices() { return numbered(device_kind::cpu, cores_of_process().online); }
+std::vector<device> usable_core_devices() { return numbered(device_kind::cpu, cores_of_process().count()); }
+std::vector<device> gpus(std::uint32_t count) { return numbered(device_kind::cuda, count); }
+
+std::vector<device> cpus(std::uint32_t count) {
+  const std::vector<device> present = available_devices();
+  std::vector<device> all;
+  for (std::uint32_t i = 0; i < count; ++i) all.push_back(present[i % present.size()]);
+  return all;
+}
+
+std::string format_available() {
+  std::string words;
+  for (device d : available_devices()) words += (words.empty() ? "" : ", ") + to_string(d);
+  return words;
+}
+
+void require_available(device d) {
+  const auto all = available_devices();
+  if (std::ranges::find(all, d) != all.end()) return;
+  fail_with(world_errc::no_such_device, "device {} is not available; this machine has {}", to_string(d),
+            format_available());
+}
+
 std::size_t usable_cores::count() const noexcept {
   const std::size_t most = std::max<std::size_t>(1, std::min(online, bound));
   if (!quota || !(*quota < static_cast<double>(most))) return most;
@@ -210,13 +196,6 @@ std::string usable_cores::in_words() const {
 usable_cores cores_of_process(const cgroup_files& files) {
   const std::size_t online = online_cores();
   return {online, bound_cores(online), quota_of_process(files)};
-}
-
-std::vector<device> usable_core_devices() {
-  std::vector<device> all;
-  for (std::uint32_t core = 0; core < cores_of_process().count(); ++core)
-    all.push_back({device_kind::cpu, core});
-  return all;
 }
 
 } // namespace mailgrad

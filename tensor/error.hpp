@@ -2,12 +2,8 @@
 
 #include <mailgrad/tensor/shape.hpp>
 
-#include <array>
-#include <cstdint>
 #include <cstdio>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <type_traits>
 

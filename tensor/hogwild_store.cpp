@@ -1,8 +1,5 @@
+#include <mailgrad/tensor/fail_with.hpp>
 #include <mailgrad/tensor/hogwild_store.hpp>
-
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -12,7 +9,6 @@
 #endif
 
 namespace mailgrad {
-
 namespace {
 
 #ifdef MAILGRAD_VECTOR_MOVES
@@ -56,8 +52,7 @@ hogwild_store::hogwild_store(std::span<const float> initial)
 
 void hogwild_store::require(std::size_t first, std::size_t count) const {
   if (first > size_ || count > size_ - first)
-    throw shape_error(
-        fmt::format("hogwild store: {} weights from {} on, where it holds {}", count, first, size_));
+    fail_with<shape_error>("hogwild store: {} weights from {} on, where it holds {}", count, first, size_);
 }
 
 void hogwild_store::load(std::size_t first, std::span<float> out) const {

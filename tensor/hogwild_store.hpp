@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <span>
 
 #ifdef __SANITIZE_THREAD__
 extern "C" void AnnotateIgnoreReadsBegin(const char* file, int line);

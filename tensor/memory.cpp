@@ -1,8 +1,5 @@
+#include <mailgrad/tensor/fail_with.hpp>
 #include <mailgrad/tensor/memory.hpp>
-
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
 
 namespace mailgrad {
 
@@ -12,9 +9,8 @@ std::size_t memory::bytes() const noexcept {
 
 void* memory::host_address() const {
   if (const auto* host = std::get_if<block>(&place_)) return const_cast<std::byte*>(host->data());
-  throw device_error(world_errc::wrong_place,
-                     fmt::format("memory of {} cannot be read on the host; copy it there first",
-                                 to_string(std::get<device_block>(place_).where())));
+  fail_with(world_errc::wrong_place, "memory of {} cannot be read on the host; copy it there first",
+            to_string(std::get<device_block>(place_).where()));
 }
 
 void* memory::address_for(const stream& s) const {
@@ -23,9 +19,8 @@ void* memory::address_for(const stream& s) const {
   const auto* there = std::get_if<device_block>(&place_);
   const device reader{device_kind::cuda, gpu->device};
   if (there && there->where() == reader) return there->address();
-  throw device_error(world_errc::wrong_place,
-                     fmt::format("memory of {} cannot be read by a kernel on {}",
-                                 there ? to_string(there->where()) : "the host", to_string(reader)));
+  fail_with(world_errc::wrong_place, "memory of {} cannot be read by a kernel on {}",
+            there ? to_string(there->where()) : "the host", to_string(reader));
 }
 
 std::span<const float> snapshot::on_host() const {

@@ -6,12 +6,6 @@
 #include <mailgrad/tensor/stream.hpp>
 
 #include <algorithm>
-#include <cstddef>
-#include <functional>
-#include <memory>
-#include <span>
-#include <utility>
-#include <variant>
 
 namespace mailgrad {
 
@@ -54,30 +48,16 @@ public:
   using freeing = std::function<void(void* address)>;
 
   device_block(device where, void* address, std::size_t bytes, freeing free)
-      : where_(where), address_(address), bytes_(bytes), free_(std::move(free)) {}
-  ~device_block() {
-    if (address_) free_(address_);
-  }
-  device_block(device_block&& other) noexcept
-      : where_(other.where_), address_(std::exchange(other.address_, nullptr)),
-        bytes_(std::exchange(other.bytes_, 0)), free_(std::move(other.free_)) {}
-  device_block& operator=(device_block&& other) noexcept {
-    std::swap(where_, other.where_);
-    std::swap(address_, other.address_);
-    std::swap(bytes_, other.bytes_);
-    std::swap(free_, other.free_);
-    return *this;
-  }
+      : where_(where), memory_(address, std::move(free)), bytes_(bytes) {}
 
   device where() const noexcept { return where_; }
-  std::size_t bytes() const noexcept { return bytes_; }
-  void* address() const noexcept { return address_; }
+  std::size_t bytes() const noexcept { return memory_ ? bytes_ : 0; }
+  void* address() const noexcept { return memory_.get(); }
 
 private:
   device where_;
-  void* address_;
+  std::unique_ptr<void, freeing> memory_;
   std::size_t bytes_;
-  freeing free_;
 };
 
 /// Memory that knows where it lies: a block of the host, or of a device.

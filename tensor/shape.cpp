@@ -1,8 +1,5 @@
+#include <mailgrad/tensor/fail_with.hpp>
 #include <mailgrad/tensor/shape.hpp>
-
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
@@ -13,7 +10,7 @@ namespace mailgrad {
 
 shape::shape(std::span<const std::size_t> extents) : rank_(extents.size()) {
   if (extents.size() > max_rank)
-    throw shape_error(fmt::format("a shape has at most {} extents, got {}", max_rank, extents.size()));
+    fail_with<shape_error>("a shape has at most {} extents, got {}", max_rank, extents.size());
   std::ranges::copy(extents, extents_.begin());
   require_countable(*this);
 }
@@ -28,7 +25,7 @@ void require_countable(const shape& s) {
   std::size_t count = 1;
   for (const std::size_t extent : s)
     if (__builtin_mul_overflow(count, extent, &count) || count > most)
-      throw shape_error(fmt::format("a shape of {} has more elements than memory can hold", to_string(s)));
+      fail_with<shape_error>("a shape of {} has more elements than memory can hold", to_string(s));
 }
 
 bool operator==(const shape& a, const shape& b) noexcept {

@@ -1,12 +1,9 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <span>
 #include <string>
-#include <string_view>
 
 namespace mailgrad {
 
@@ -14,7 +11,6 @@ namespace mailgrad {
 enum class dtype : std::uint8_t { float32, int32 };
 
 constexpr std::size_t byte_size(dtype) noexcept { return 4; }
-
 constexpr std::string_view to_string(dtype t) noexcept { return t == dtype::float32 ? "float32" : "int32"; }
 
 template <class T>

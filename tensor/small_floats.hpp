@@ -3,7 +3,6 @@
 #include <bit>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <variant>
 
 namespace mailgrad {
-
 namespace cuda {
 
 class products;       // kernels/cuda/products.hpp
@@ -34,6 +32,8 @@ struct cuda_stream {
 };
 
 /// Where a kernel runs. Each kernel takes its stream as the first argument.
+///
+/// Errors  device_error from every kernel for a stream of a GPU in a build without CUDA.
 using stream = std::variant<host_stream, cuda_stream>;
 
 /// Refuses a stream of a GPU, for kernels that run only on the host.

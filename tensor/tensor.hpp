@@ -3,9 +3,6 @@
 #include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/shape.hpp>
 
-#include <span>
-#include <utility>
-
 namespace mailgrad {
 
 /// Shape, element type and the memory that holds the elements, row-major without gaps, on the host.

@@ -1,5 +1,4 @@
 #include <mailgrad/graph/models/built_in.hpp>
-
 #include <mailgrad/graph/models/dlrm.hpp>
 
 #include <mailgrad/graph/models/gpt.hpp>
@@ -7,13 +6,9 @@
 #include <mailgrad/options/spelling.hpp>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
-
 namespace {
 
 model_function classifier(layer_stack layers) {
@@ -22,33 +17,28 @@ model_function classifier(layer_stack layers) {
   };
 }
 
-model_function gpt(settings& s) {
-  return [options = read_gpt_options(s)](graph& g, const model_request& request) {
-    return build_gpt(g, options, request);
-  };
+/// A model whose options are taken from settings.
+template <auto Build, auto Take>
+model_function built_by(settings& s) {
+  return [options = Take(s)](graph& g, const model_request& request) { return Build(g, options, request); };
 }
 
 constexpr std::array forms{
     built_in_form{
         "dlrm",
         "embeddings of categories, for recommendations; width=16, bottom=64, top=64x32, interaction=dot",
-        [](settings& s) -> model_function {
-          return [o = take_dlrm_options(s)](graph& g, const model_request& r) { return build_dlrm(g, o, r); };
-        }},
+        built_by<build_dlrm, take_dlrm_options>},
     built_in_form{"mlp", "dense layers; hidden=512x256, activation=relu, dropout=0",
                   [](settings& s) { return classifier(mlp_layers(s)); }},
     built_in_form{"lenet", "two convolutions with max pooling and a dense layer, for pictures",
                   [](settings&) { return classifier(lenet_layers()); }},
-    built_in_form{"gpt", "transformer for texts; layers=2, width=128, heads=4, dropout=0, tied=yes", gpt},
+    built_in_form{"gpt", "transformer for texts; layers=2, width=128, heads=4, dropout=0, tied=yes",
+                  built_by<build_gpt, read_gpt_options>},
     built_in_form{
         "quadratic",
         "for the lab, reads no features; dimension=100, curvature=1, condition=1, noise=0, noise-form=each, "
         "start=1, form=diagonal",
-        [](settings& s) -> model_function {
-          return [o = take_quadratic_options(s)](graph& g, const model_request& r) {
-            return build_quadratic(g, o, r);
-          };
-        }},
+        built_by<build_quadratic, take_quadratic_options>},
     built_in_form{"softmax", "one dense layer; for sparse rows it updates only the weights of their entries",
                   [](settings&) { return classifier({dense_layer{}}); }},
 };

@@ -3,12 +3,6 @@
 #include <mailgrad/graph/models/layer_stack.hpp>
 #include <mailgrad/options/settings.hpp>
 
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <string_view>
-#include <vector>
-
 namespace mailgrad {
 
 /// A model that needs no file.

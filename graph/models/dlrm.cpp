@@ -1,22 +1,14 @@
 #include <mailgrad/graph/models/dlrm.hpp>
-
-#include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/layer_stack.hpp>
-#include <mailgrad/graph/operations.hpp>
 
-#include <array>
 #include <cmath>
-#include <optional>
-#include <string>
 
 namespace mailgrad {
-
 namespace {
 
 constexpr std::array<std::string_view, 2> interaction_names{"dot", "concat"};
 constexpr std::size_t vectors_axis = 1;
 
-/// Adds dense layers, each followed by relu.
 value hidden_layers(value x, const std::vector<std::size_t>& widths, const std::string& name) {
   for (std::size_t i = 0; i < widths.size(); ++i)
     x = dense(x, widths[i], name + std::to_string(i + 1), activation::relu);

@@ -3,10 +3,6 @@
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/options/settings.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 namespace mailgrad {
 
 /// How the vectors of a sample are combined.

@@ -1,19 +1,13 @@
-#include <mailgrad/graph/models/gpt.hpp>
-
-#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/layers.hpp>
-#include <mailgrad/graph/operations.hpp>
+#include <mailgrad/graph/models/gpt.hpp>
 
 #include <fmt/format.h>
 
 #include <cmath>
-#include <string>
 
 namespace mailgrad {
-
 namespace {
 
-/// The standard deviation of the first weights, as in GPT-2.
 constexpr float deviation = 0.02F;
 
 class gpt_builder {
@@ -65,7 +59,6 @@ private:
   struct product_and_bias {
     value product, bias;
   };
-
   product_and_bias parts_of_linear(const value& x, std::size_t units, const std::string& name,
                                    float how_wide) {
     const value weights = g_.variable(name + "/weights", {x.dims().back(), units}, normal(how_wide));
@@ -77,7 +70,6 @@ private:
     return add_bias(product, bias);
   }
 
-  /// Adds a dropout, with a seed of its own.
   value drop(const value& x) {
     ++dropouts_;
     if (o_.dropout == 0 || request_.purpose == phase::evaluation) return x;

@@ -3,8 +3,6 @@
 #include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/options/settings.hpp>
 
-#include <cstddef>
-
 namespace mailgrad {
 
 struct gpt_options {
@@ -15,8 +13,6 @@ struct gpt_options {
   bool tied = true; ///< whether logits are products with the table of tokens; else they have own weights
 };
 
-/// Takes "layers", "width", "heads", "dropout" and "tied".
-///
 /// Errors  std::invalid_argument for a value out of range, or a width that the heads do not divide.
 gpt_options read_gpt_options(settings& s);
 

@@ -1,14 +1,9 @@
 #include <mailgrad/graph/models/layer_stack.hpp>
-
-#include <mailgrad/graph/operations.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <map>
-#include <string>
 
 namespace mailgrad {
-
 namespace {
 
 shape followed_by(std::size_t first, const shape& rest) {
@@ -25,7 +20,6 @@ std::string without_our_line(const graph_error& e) {
   return text.starts_with(ours) ? text.substr(text.find(": ") + 2) : text;
 }
 
-/// Adds layers to a graph. Each layer reads the result of the one before.
 class stack_builder {
 public:
   stack_builder(graph& g, const model_request& request) : graph_(g), request_(request) {
@@ -42,7 +36,7 @@ public:
           try {
             current_ = result_of(one);
           } catch (const graph_error& e) {
-            throw graph_error(fmt::format("layer {} ({}): {}", place_, name_, without_our_line(e)));
+            fail_with<graph_error>("layer {} ({}): {}", place_, name_, without_our_line(e));
           }
         },
         l);
@@ -60,8 +54,8 @@ private:
     extents.push_back(request_.classes);
     const shape wanted(extents);
     if (current_->dims() != wanted)
-      throw graph_error(fmt::format("the last layer gives {} values, where {} classes need {}",
-                                    to_string(current_->dims()), request_.classes, to_string(wanted)));
+      fail_with<graph_error>("the last layer gives {} values, where {} classes need {}",
+                             to_string(current_->dims()), request_.classes, to_string(wanted));
     return {*current_, cross_entropy(*current_, graph_.input("labels", labels, dtype::int32))};
   }
 
@@ -69,10 +63,10 @@ private:
     if (reads_tokens()) throw graph_error("of tokens a model predicts the next one, not a number");
     const shape wanted{request_.batch, request_.outputs()};
     if (current_->dims() != wanted)
-      throw graph_error(fmt::format(
-          "the last layer gives {} values, where {} {}", to_string(current_->dims()),
-          request_.outputs() == 1 ? "a number for each sample needs" : "the numbers for each sample need",
-          to_string(wanted)));
+      fail_with<graph_error>("the last layer gives {} values, where {} {}", to_string(current_->dims()),
+                             request_.outputs() == 1 ? "a number for each sample needs"
+                                                     : "the numbers for each sample need",
+                             to_string(wanted));
     const value targets = graph_.input("labels", followed_by(request_.batch, request_.target_dims));
     return {*current_, mean_squared_error(reshape(*current_, targets.dims()), targets)};
   }
@@ -115,7 +109,6 @@ private:
 
   value result_of(const flatten_layer&) { return flatten(before()); }
 
-  /// Each dropout draws from a seed of its own.
   value result_of(const dropout_layer& l) {
     if (request_.purpose == phase::evaluation) return before();
     return dropout(before(), l.rate, request_.seed + (std::uint64_t{place_} << 32));

@@ -3,11 +3,6 @@
 #include <mailgrad/graph/layers.hpp>
 #include <mailgrad/graph/models/model.hpp>
 
-#include <cstddef>
-#include <optional>
-#include <variant>
-#include <vector>
-
 namespace mailgrad {
 
 // A model as a list of layers, one after the other. Built-in models and model files are such lists.

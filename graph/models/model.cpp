@@ -1,21 +1,14 @@
-#include <mailgrad/graph/models/model.hpp>
-
 #include <mailgrad/graph/models/built_in.hpp>
+#include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/models/model_file.hpp>
 #include <mailgrad/options/spelling.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
-#include <filesystem>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
-
 namespace {
 
-/// Whether the text is the content of a model file, and not its name.
 bool is_content(std::string_view text) { return text.starts_with('{'); }
 
 model_function model_of(layer_stack layers) {
@@ -25,8 +18,7 @@ model_function model_of(layer_stack layers) {
 }
 
 void require_made(const graph& g, const value& v, const char* name) {
-  if (!g.has(v))
-    throw graph_error(fmt::format("the model gives no {} of its graph; return {{logits, loss}}", name));
+  if (!g.has(v)) fail_with<graph_error>("the model gives no {} of its graph; return {{logits, loss}}", name);
 }
 
 value_type type_of_logits(const model_request& r) {
@@ -39,8 +31,8 @@ value_type type_of_logits(const model_request& r) {
 
 void require_type(const graph& g, const value& v, const value_type& expected, const std::string& what) {
   if (v.type() != expected)
-    throw graph_error(
-        fmt::format("{}: {} {}, not {}", line_of(g.of(v)), what, to_string(expected), to_string(v.type())));
+    fail_with<graph_error>("{}: {} {}, not {}", line_of(g.of(v)), what, to_string(expected),
+                           to_string(v.type()));
 }
 
 std::string format_answers(const model_request& r) {
@@ -67,11 +59,10 @@ model_function find_model(std::string_view name_or_file) {
   if (is_content(name_or_file)) return model_of(parse_model_file(name_or_file, "model"));
   const std::filesystem::path file(name_or_file);
   if (std::filesystem::is_directory(file))
-    throw std::invalid_argument(
-        fmt::format("model '{}' is a folder; name a JSON file of layers", name_or_file));
+    fail_with<std::invalid_argument>("model '{}' is a folder; name a JSON file of layers", name_or_file);
   if (file.extension() == ".json" || std::filesystem::exists(file)) return model_of(read_model_file(file));
-  throw std::invalid_argument(fmt::format("model '{}' is neither built in nor a file; {}", name_or_file,
-                                          suggestion(name_of_choice(name_or_file), built_in_models())));
+  fail_with<std::invalid_argument>("model '{}' is neither built in nor a file; {}", name_or_file,
+                                   suggestion(name_of_choice(name_or_file), built_in_models()));
 }
 
 std::string model_text(std::string_view name_or_file) {

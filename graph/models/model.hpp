@@ -1,14 +1,6 @@
 #pragma once
 
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/tensor/device.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 

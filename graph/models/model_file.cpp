@@ -1,27 +1,19 @@
-#include <mailgrad/graph/models/model_file.hpp>
-
 #include <mailgrad/files/text.hpp>
+#include <mailgrad/graph/models/model_file.hpp>
 #include <mailgrad/options/spelling.hpp>
+#include <mailgrad/tensor/fail_with.hpp>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <iterator>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
 
 namespace mailgrad {
-
 namespace {
 
 using nlohmann::json;
 
-/// Returns the JSON text of a value, shortened if it is long.
 std::string shown(const json& found) {
   constexpr std::size_t most = 60;
   std::string text = found.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -29,7 +21,6 @@ std::string shown(const json& found) {
   return text;
 }
 
-/// The settings of one layer of the file. Each is taken by its name, and none may be left over.
 class layer_settings {
 public:
   layer_settings(std::string where, const json& object) : where_(std::move(where)), object_(object) {
@@ -37,7 +28,7 @@ public:
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw std::invalid_argument(fmt::format("{}: {}", where_, what));
+    fail_with<std::invalid_argument>("{}: {}", where_, what);
   }
 
   const json* take(std::string_view name) {
@@ -136,9 +127,9 @@ layer read_kind(const std::string& kind, layer_settings& s) {
 
 layer read_layer(const std::string& where, const json& entry) {
   if (!entry.is_object() || entry.size() != 1)
-    throw std::invalid_argument(
-        fmt::format(R"({}: a layer is an object with one key, its kind, such as {{"dense": {{}}}}, not {})",
-                    where, shown(entry)));
+    fail_with<std::invalid_argument>(
+        R"({}: a layer is an object with one key, its kind, such as {{"dense": {{}}}}, not {})", where,
+        shown(entry));
   const std::string kind = entry.begin().key();
   layer_settings s(fmt::format("{} ({})", where, kind), entry.begin().value());
   layer l = read_kind(kind, s);
@@ -152,30 +143,28 @@ std::string name_of(const std::filesystem::path& file) {
 
 json parse(std::string_view text, const std::string& name) {
   if (is_too_deep(text))
-    throw std::invalid_argument(
-        fmt::format("{}: lists and objects stand within each other more than {} deep; a model needs four",
-                    name, most_json_depth));
+    fail_with<std::invalid_argument>(
+        "{}: lists and objects stand within each other more than {} deep; a model needs four", name,
+        most_json_depth);
   try {
     return json::parse(whole_json(text));
   } catch (const json::exception& e) {
     const std::string_view what = e.what(); // "[json.exception.parse_error.101] parse error at line 1, ..."
-    throw std::invalid_argument(fmt::format("{}: {}", name, what.substr(what.find("] ") + 2)));
+    fail_with<std::invalid_argument>("{}: {}", name, what.substr(what.find("] ") + 2));
   }
 }
 
 const json& list_of_layers(const json& model, const std::string& name) {
   static constexpr std::array<std::string_view, 2> keys{"name", "layers"};
   if (!model.is_object())
-    throw std::invalid_argument(fmt::format("{}: expected an object, not {}", name, shown(model)));
+    fail_with<std::invalid_argument>("{}: expected an object, not {}", name, shown(model));
   for (const auto& [key, unused] : model.items())
     if (std::ranges::find(keys, key) == keys.end())
-      throw std::invalid_argument(
-          fmt::format("{}: there is no key '{}'; {}", name, key, suggestion(key, keys)));
+      fail_with<std::invalid_argument>("{}: there is no key '{}'; {}", name, key, suggestion(key, keys));
   const auto layers = model.find("layers");
   if (layers == model.end() || !layers->is_array() || layers->empty())
-    throw std::invalid_argument(
-        fmt::format("{}: expected a list 'layers' of at least one layer{}", name,
-                    layers == model.end() ? "" : fmt::format(", not {}", shown(*layers))));
+    fail_with<std::invalid_argument>("{}: expected a list 'layers' of at least one layer{}", name,
+                                     layers == model.end() ? "" : fmt::format(", not {}", shown(*layers)));
   return *layers;
 }
 
@@ -189,7 +178,7 @@ bool ends_with_output(const layer_stack& layers) {
 
 std::string text_of_model_file(const std::filesystem::path& file) {
   std::ifstream in(file);
-  if (!in) throw std::invalid_argument(fmt::format("{} cannot be read", name_of(file)));
+  if (!in) fail_with<std::invalid_argument>("{} cannot be read", name_of(file));
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 

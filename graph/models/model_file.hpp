@@ -2,10 +2,6 @@
 
 #include <mailgrad/graph/models/layer_stack.hpp>
 
-#include <filesystem>
-#include <string>
-#include <string_view>
-
 namespace mailgrad {
 
 /// Reads a model from a JSON file:

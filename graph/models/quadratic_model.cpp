@@ -1,12 +1,7 @@
+#include <mailgrad/graph/models/layer_stack.hpp>
 #include <mailgrad/graph/models/quadratic_model.hpp>
 
-#include <mailgrad/graph/models/layer_stack.hpp>
-
-#include <array>
-#include <optional>
-
 namespace mailgrad {
-
 namespace {
 
 constexpr std::array<std::string_view, 2> form_names{"diagonal", "chain"};

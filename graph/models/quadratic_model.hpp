@@ -4,8 +4,6 @@
 #include <mailgrad/graph/operations/quadratic.hpp>
 #include <mailgrad/options/settings.hpp>
 
-#include <cstddef>
-
 namespace mailgrad {
 
 struct quadratic_model_options {

@@ -1,20 +1,13 @@
 #include <mailgrad/graph/models/spanning_models.hpp>
-
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/pipeline.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <map>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
-
 namespace {
 
 /// During its lifetime, a model that asks for an input gets a part of the input that the whole batch feeds.
@@ -23,24 +16,20 @@ public:
   divided_inputs(graph& g, std::map<std::string, value>& wholes, std::size_t batch, std::size_t begin,
                  std::size_t end)
       : graph_(g), wholes_(wholes), batch_(batch), begin_(begin), end_(end),
-        before_(g.exchange_input_source(source())) {}
+        before_(g.exchange_input_source(
+            [this](const std::string& name, const value_type& type, std::source_location where) {
+              return part_of(name, type, where);
+            })) {}
   ~divided_inputs() { graph_.exchange_input_source(std::move(before_)); }
   divided_inputs(const divided_inputs&) = delete;
   divided_inputs& operator=(const divided_inputs&) = delete;
 
 private:
-  input_source source() {
-    return [this](const std::string& name, const value_type& type, std::source_location where) {
-      return part_of(name, type, where);
-    };
-  }
-
   value part_of(const std::string& name, const value_type& type, std::source_location where) {
     if (type.dims.rank() == 0 || type.dims[0] != end_ - begin_)
-      throw graph_error(
-          fmt::format("{}: input '{}' of shape {} cannot be split over devices: its first extent "
-                      "is not the batch, which is {}",
-                      line_of(where), name, to_string(type.dims), end_ - begin_));
+      fail_with<graph_error>("{}: input '{}' of shape {} cannot be split over devices: its first extent "
+                             "is not the batch, which is {}",
+                             line_of(where), name, to_string(type.dims), end_ - begin_);
     const value whole = whole_of(name, type, where);
     return begin_ == 0 && end_ == batch_ ? whole : slice(whole, 0, begin_, end_, where);
   }
@@ -122,10 +111,9 @@ model_function pipelined(model_function model) {
     if (request.devices.size() == 1) return made;
     const auto stages = usual_stages(model, request);
     if (stages.size() != g.nodes().size())
-      throw graph_error(
-          fmt::format("pipeline: the model has {} operations for a batch of {} and {} for one of {}; "
-                      "place them by scopes",
-                      g.nodes().size(), request.batch, stages.size(), usual_batch));
+      fail_with<graph_error>("pipeline: the model has {} operations for a batch of {} and {} for one of {}; "
+                             "place them by scopes",
+                             g.nodes().size(), request.batch, stages.size(), usual_batch);
     place_in_stages(g, stages, request.devices);
     return made;
   };

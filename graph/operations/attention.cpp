@@ -1,16 +1,12 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/attention.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace mailgrad {
-
 namespace {
 
 attention_shape shape_of(const shape& qkv, std::size_t heads) {
@@ -24,8 +20,8 @@ std::vector<value_type> results_of(const value_type& x, std::size_t heads) {
   if (qkv.rank() != 3) throw shape_error("expected batch x window x 3 * width");
   if (heads == 0) throw shape_error("there must be a head");
   if (qkv[2] == 0 || heads > qkv[2] || qkv[2] % (3 * heads) != 0)
-    throw shape_error(fmt::format(
-        "a last extent of 3 * {0} * n is expected, for queries, keys and values of {0} heads", heads));
+    fail_with<shape_error>(
+        "a last extent of 3 * {0} * n is expected, for queries, keys and values of {0} heads", heads);
   return {{{qkv[0], qkv[1], qkv[2] / 3}, dtype::float32}, {{qkv[0], heads, qkv[1], qkv[1]}, dtype::float32}};
 }
 
@@ -85,18 +81,13 @@ std::string mask_in(onnx_nodes& to, std::size_t window) {
 
 struct attention_attributes {
   std::size_t heads = 1;
-
-  void keep(archive& a) {
-    a.version(1);
-    a.field("heads", heads);
-  }
+  void keep(archive& a) { keep_attributes(a, "heads", heads); }
 };
 
 /// Inputs: qkv, the result, the probabilities, the gradient of the result. Output: the gradient of qkv.
 struct attention_gradient_kind : attention_attributes {
   static constexpr std::string_view name = "causal_attention_gradient";
   static constexpr std::size_t operands = 4;
-
   std::vector<value_type> infer(type_list inputs) const {
     const std::vector<value_type> results = results_of(inputs[0], heads);
     if (inputs[1] != results[0] || inputs[2] != results[1] || inputs[3] != results[0])
@@ -112,7 +103,6 @@ struct attention_gradient_kind : attention_attributes {
 struct attention_kind : attention_attributes {
   static constexpr std::string_view name = "causal_attention";
   static constexpr std::size_t operands = 1;
-
   std::vector<value_type> infer(type_list inputs) const { return results_of(inputs[0], heads); }
   std::vector<adjoint> gradient(const differentiated& d) const {
     return {d.apply(made(attention_gradient_kind{*this}), {d.inputs[0], d.outputs[0], d.outputs[1], *d.dy[0]})

@@ -1,21 +1,13 @@
-#include <mailgrad/graph/operations/elementwise.hpp>
-
 #include <mailgrad/graph/operations.hpp>
-#include <mailgrad/graph/operations/kinds.hpp>
+#include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/options/number.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <iterator>
 #include <tuple>
-#include <utility>
 
 namespace mailgrad {
-
 namespace {
 
 elementwise_chain::extent extent_of(const value_type& operand) {
@@ -81,106 +73,47 @@ std::string gelu_in(onnx_nodes& to, const std::string& x) {
   return to.add("Mul", {to.add("Mul", {x, to.number(0.5F)}), twice});
 }
 
-} // namespace
+using fn = elementwise_function;
 
-shape broadcast_shapes(const shape& a, const shape& b) {
-  shape result = a.rank() >= b.rank() ? a : b;
-  const shape& other = a.rank() >= b.rank() ? b : a;
-  const std::size_t missing = result.rank() - other.rank();
-  for (std::size_t i = 0; i < other.rank(); ++i) {
-    std::size_t& extent = result[missing + i];
-    if (extent == other[i] || other[i] == 1) continue;
-    if (extent != 1)
-      throw shape_error(fmt::format("extents {} and {} differ and neither is 1",
-                                    a[a.rank() - other.rank() + i], b[b.rank() - other.rank() + i]));
-    extent = other[i];
+/// Adds the operation of a function, which is one of `kinds`.
+template <class Kinds>
+value apply_one_of(const Kinds& kinds, fn f, std::vector<value> operands, const std::source_location& where) {
+  graph& model = operands[0].owner(where);
+  return model.apply_one(made(*std::ranges::find(kinds, f, &elementwise_kind::function)), std::move(operands),
+                         where);
+}
+
+/// The functions of gradients cannot be differentiated again.
+constexpr std::array gradient_kinds{elementwise_kind{"relu_gradient", fn::relu_gradient},
+                                    elementwise_kind{"gelu_gradient", fn::gelu_gradient},
+                                    elementwise_kind{"tanh_gradient", fn::tanh_gradient},
+                                    elementwise_kind{"sigmoid_gradient", fn::sigmoid_gradient},
+                                    elementwise_kind{"square_gradient", fn::square_gradient},
+                                    elementwise_kind{"sqrt_gradient", fn::sqrt_gradient}};
+
+/// Adds the nodes of the gradient with respect to each input, given the result and its gradient.
+using gradient_rule = std::vector<adjoint> (*)(value_list inputs, const located& y, const located& dy);
+
+struct differentiable_kind : elementwise_kind {
+  gradient_rule rule;
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    const std::source_location where = d.where();
+    return rule(d.inputs, {d.outputs[0], where}, {*d.dy[0], where});
   }
-  return result;
-}
-
-std::vector<value_type> elementwise_operation::infer(std::span<const value_type> inputs) const {
-  require_operand_count(inputs, is_unary(function_) ? 1 : 2);
-  shape dims = inputs[0].dims;
-  for (const value_type& t : inputs) {
-    if (t.type != dtype::float32) throw shape_error("expected float32");
-    dims = broadcast_shapes(dims, t.dims);
-  }
-  return {{dims, dtype::float32}};
-}
-
-std::vector<adjoint> elementwise_operation::gradient(std::span<const value> inputs,
-                                                     std::span<const value> outputs,
-                                                     std::span<const std::optional<value>> dy) const {
-  if (!rule_) return operation::gradient(inputs, outputs, dy);
-  const std::source_location where = outputs[0].owner().of(outputs[0]).where;
-  return rule_(inputs, {outputs[0], where}, {*dy[0], where});
-}
-
-std::unique_ptr<executable> elementwise_operation::prepare(std::span<const value_type> inputs,
-                                                           std::span<const value_type> outputs,
-                                                           device_kind where) const {
-  const shape& result = outputs[0].dims;
-  const bool simple = std::ranges::all_of(
-      inputs, [&](const value_type& t) { return t.dims.size() == result.size() || t.dims.size() == 1; });
-  if (simple) return make_executable(chain_of(function_, inputs), result.size(), where);
-  return std::make_unique<broadcast_executable>(function_,
-                                                plan_broadcast(inputs[0].dims, inputs[1].dims, result));
-}
-
-std::vector<std::string> elementwise_operation::to_onnx(onnx_nodes& to, std::span<const onnx_value> inputs,
-                                                        std::span<const onnx_value>) const {
-  using enum elementwise_function;
-  std::vector<std::string> names;
-  std::ranges::transform(inputs, std::back_inserter(names), &onnx_value::name);
-  if (function_ == gelu) return {gelu_in(to, names[0])};
-  if (function_ == square) return {to.add("Mul", {names[0], names[0]})};
-  if (function_ == relu_of_sum) return {to.add("Relu", {to.add("Add", names)})};
-  constexpr std::array<std::pair<elementwise_function, const char*>, 12> types{
-      {{copy, "Identity"},
-       {negate, "Neg"},
-       {relu, "Relu"},
-       {elementwise_function::tanh, "Tanh"},
-       {sigmoid, "Sigmoid"},
-       {elementwise_function::exp, "Exp"},
-       {elementwise_function::log, "Log"},
-       {elementwise_function::sqrt, "Sqrt"},
-       {add, "Add"},
-       {subtract, "Sub"},
-       {multiply, "Mul"},
-       {divide, "Div"}}};
-  const auto found = std::ranges::find(types, function_, [](const auto& t) { return t.first; });
-  if (found == types.end()) return {};
-  return {to.add(found->second, std::move(names))};
-}
-
-/// The result may overwrite the first operand. A function that computes a gradient overwrites dy, the second.
-std::optional<std::size_t> elementwise_operation::overwrites() const noexcept {
-  return function_ >= elementwise_function::relu_gradient ? 1 : 0;
-}
-
-std::unique_ptr<executable> make_executable(const elementwise_chain& chain, std::size_t n,
-                                            device_kind where) {
-  return std::make_unique<chain_executable>(chain, n, where);
-}
-
-namespace {
-
-using inputs_of = std::span<const value>;
-
-value apply_kind(elementwise_function f, std::vector<value> operands, const std::source_location& where);
+};
 
 /// The gradient as a function of the result, or of the operand, and of dy.
-template <elementwise_function Gradient>
-std::vector<adjoint> by_result(inputs_of, const located& y, const located& dy) {
-  return {apply_kind(Gradient, {y.what, dy.what}, dy.where)};
+template <fn Gradient>
+std::vector<adjoint> by_result(value_list, const located& y, const located& dy) {
+  return {apply_one_of(gradient_kinds, Gradient, {y.what, dy.what}, dy.where)};
 }
-template <elementwise_function Gradient>
-std::vector<adjoint> by_operand(inputs_of in, const located&, const located& dy) {
-  return {apply_kind(Gradient, {in[0], dy.what}, dy.where)};
+template <fn Gradient>
+std::vector<adjoint> by_operand(value_list in, const located&, const located& dy) {
+  return {apply_one_of(gradient_kinds, Gradient, {in[0], dy.what}, dy.where)};
 }
 
-std::vector<adjoint> exp_rule(inputs_of, const located& y, const located& dy) { return {multiply(dy, y)}; }
-std::vector<adjoint> log_rule(inputs_of in, const located& y, const located& dy) {
+std::vector<adjoint> exp_rule(value_list, const located& y, const located& dy) { return {multiply(dy, y)}; }
+std::vector<adjoint> log_rule(value_list in, const located& y, const located& dy) {
   return {divide(dy, {in[0], y.where})};
 }
 
@@ -189,56 +122,39 @@ adjoint part(const value& d, const value& operand, const located& y) {
   return sum_to(d, operand.dims(), y.where);
 }
 
-value negate(const located& x) { return apply_kind(elementwise_function::negate, {x.what}, x.where); }
-
-std::vector<adjoint> negate_rule(inputs_of, const located&, const located& dy) { return {-dy}; }
-
-std::vector<adjoint> add_rule(inputs_of in, const located& y, const located& dy) {
+std::vector<adjoint> negate_rule(value_list, const located&, const located& dy) { return {-dy}; }
+std::vector<adjoint> add_rule(value_list in, const located& y, const located& dy) {
   return {part(dy.what, in[0], y), part(dy.what, in[1], y)};
 }
-
-std::vector<adjoint> subtract_rule(inputs_of in, const located& y, const located& dy) {
-  return {part(dy.what, in[0], y), negate({sum_to(dy.what, in[1].dims(), y.where), y.where})};
+std::vector<adjoint> subtract_rule(value_list in, const located& y, const located& dy) {
+  return {part(dy.what, in[0], y), -located(sum_to(dy.what, in[1].dims(), y.where), y.where)};
 }
-
-std::vector<adjoint> multiply_rule(inputs_of in, const located& y, const located& dy) {
+std::vector<adjoint> multiply_rule(value_list in, const located& y, const located& dy) {
   return {part(multiply(dy, {in[1], y.where}), in[0], y), part(multiply(dy, {in[0], y.where}), in[1], y)};
 }
-
-std::vector<adjoint> divide_rule(inputs_of in, const located& y, const located& dy) {
+std::vector<adjoint> divide_rule(value_list in, const located& y, const located& dy) {
   const located da{divide(dy, {in[1], y.where}), y.where};
-  return {part(da.what, in[0], y), part(negate({multiply(da, y), y.where}), in[1], y)};
+  return {part(da.what, in[0], y), part(-located(multiply(da, y), y.where), in[1], y)};
 }
 
-/// The functions of gradients cannot be differentiated again.
 constexpr std::array element_kinds{
-    elementwise_kind{"relu", elementwise_function::relu, by_result<elementwise_function::relu_gradient>},
-    elementwise_kind{"gelu", elementwise_function::gelu, by_operand<elementwise_function::gelu_gradient>},
-    elementwise_kind{"tanh", elementwise_function::tanh, by_result<elementwise_function::tanh_gradient>},
-    elementwise_kind{"sigmoid", elementwise_function::sigmoid,
-                     by_result<elementwise_function::sigmoid_gradient>},
-    elementwise_kind{"exp", elementwise_function::exp, exp_rule},
-    elementwise_kind{"log", elementwise_function::log, log_rule},
-    elementwise_kind{"square", elementwise_function::square,
-                     by_operand<elementwise_function::square_gradient>},
-    elementwise_kind{"sqrt", elementwise_function::sqrt, by_result<elementwise_function::sqrt_gradient>},
-    elementwise_kind{"relu_gradient", elementwise_function::relu_gradient, nullptr},
-    elementwise_kind{"gelu_gradient", elementwise_function::gelu_gradient, nullptr},
-    elementwise_kind{"tanh_gradient", elementwise_function::tanh_gradient, nullptr},
-    elementwise_kind{"sigmoid_gradient", elementwise_function::sigmoid_gradient, nullptr},
-    elementwise_kind{"square_gradient", elementwise_function::square_gradient, nullptr},
-    elementwise_kind{"sqrt_gradient", elementwise_function::sqrt_gradient, nullptr},
-    elementwise_kind{"negate", elementwise_function::negate, negate_rule},
-    elementwise_kind{"add", elementwise_function::add, add_rule},
-    elementwise_kind{"subtract", elementwise_function::subtract, subtract_rule},
-    elementwise_kind{"multiply", elementwise_function::multiply, multiply_rule},
-    elementwise_kind{"divide", elementwise_function::divide, divide_rule},
+    differentiable_kind{{"relu", fn::relu}, by_result<fn::relu_gradient>},
+    differentiable_kind{{"gelu", fn::gelu}, by_operand<fn::gelu_gradient>},
+    differentiable_kind{{"tanh", fn::tanh}, by_result<fn::tanh_gradient>},
+    differentiable_kind{{"sigmoid", fn::sigmoid}, by_result<fn::sigmoid_gradient>},
+    differentiable_kind{{"exp", fn::exp}, exp_rule},
+    differentiable_kind{{"log", fn::log}, log_rule},
+    differentiable_kind{{"square", fn::square}, by_operand<fn::square_gradient>},
+    differentiable_kind{{"sqrt", fn::sqrt}, by_result<fn::sqrt_gradient>},
+    differentiable_kind{{"negate", fn::negate}, negate_rule},
+    differentiable_kind{{"add", fn::add}, add_rule},
+    differentiable_kind{{"subtract", fn::subtract}, subtract_rule},
+    differentiable_kind{{"multiply", fn::multiply}, multiply_rule},
+    differentiable_kind{{"divide", fn::divide}, divide_rule},
 };
 
-value apply_kind(elementwise_function f, std::vector<value> operands, const std::source_location& where) {
-  const elementwise_kind& kind = *std::ranges::find(element_kinds, f, &elementwise_kind::function);
-  graph& model = operands[0].owner(where);
-  return model.apply_one(std::make_shared<elementwise_operation>(kind), std::move(operands), where);
+value apply(fn f, std::vector<value> operands, const std::source_location& where) {
+  return apply_one_of(element_kinds, f, std::move(operands), where);
 }
 
 located constant(float scalar, const located& beside) {
@@ -256,7 +172,6 @@ std::vector<value_type> gradients_of_bias(type_list inputs, const char* expected
 struct bias_relu_gradient_kind {
   static constexpr std::string_view name = "bias_relu_gradient";
   static constexpr std::size_t operands = 2, overwritten = 1;
-
   std::vector<value_type> infer(type_list inputs) const {
     return gradients_of_bias(inputs, "expected the result and its gradient");
   }
@@ -267,34 +182,31 @@ struct bias_relu_gradient_kind {
   }
 };
 
-std::vector<adjoint> bias_relu_rule(inputs_of, const located& y, const located& dy) {
+std::vector<adjoint> bias_relu_rule(value_list, const located& y, const located& dy) {
   const auto parts = y.what.owner().apply(made(bias_relu_gradient_kind()), {y.what, dy.what}, y.where);
   return {parts[0], parts[1]};
 }
 
-constexpr elementwise_kind add_bias_kind{"add_bias", elementwise_function::add, add_rule};
-constexpr elementwise_kind bias_relu_kind{"bias_relu", elementwise_function::relu_of_sum, bias_relu_rule};
-
 /// Adds a bias to each row, or does so and applies relu.
-class bias_operation : public elementwise_operation {
-public:
-  using elementwise_operation::elementwise_operation;
-  std::vector<value_type> infer(type_list inputs) const override {
+struct bias_kind : differentiable_kind {
+  std::vector<value_type> infer(type_list inputs) const {
     require_operand_count(inputs, 2);
     const shape &x = inputs[0].dims, &b = inputs[1].dims;
-    if (b.rank() != 1) throw shape_error(fmt::format("the bias has rank {}, not 1", b.rank()));
+    if (b.rank() != 1) fail_with<shape_error>("the bias has rank {}, not 1", b.rank());
     if (x.rank() == 0 || x.back() != b[0])
-      throw shape_error(fmt::format("the bias has {} elements, a row of x has {}", b[0],
-                                    x.rank() == 0 ? "none" : std::to_string(x.back())));
-    return elementwise_operation::infer(inputs);
+      fail_with<shape_error>("the bias has {} elements, a row of x has {}", b[0],
+                             x.rank() == 0 ? "none" : std::to_string(x.back()));
+    return elementwise_kind::infer(inputs);
   }
 };
+
+constexpr bias_kind add_bias_kind{{{"add_bias", fn::add}, add_rule}};
+constexpr bias_kind bias_relu_kind{{{"bias_relu", fn::relu_of_sum}, bias_relu_rule}};
 
 /// Inputs: slope, dy. Outputs: dz, and its sum over rows.
 struct bias_gelu_gradient_kind {
   static constexpr std::string_view name = "bias_gelu_gradient";
   static constexpr std::size_t operands = 2, overwritten = 1;
-
   std::vector<value_type> infer(type_list inputs) const {
     return gradients_of_bias(inputs, "expected the slope and the gradient of the result");
   }
@@ -311,7 +223,6 @@ struct bias_gelu_gradient_kind {
 struct bias_gelu_kind {
   static constexpr std::string_view name = "bias_gelu";
   static constexpr std::size_t operands = 2, overwritten = 0;
-
   std::vector<value_type> infer(type_list inputs) const {
     const auto& [x, b] = std::tie(inputs[0], inputs[1]);
     if (x.type != dtype::float32 || b.type != dtype::float32) throw shape_error("expected float32");
@@ -340,16 +251,11 @@ struct dropout_kind {
   static constexpr std::size_t operands = 1, overwritten = 0;
   float rate = 0;
   std::uint64_t seed = 0;
-
-  void keep(archive& a) {
-    a.version(1);
-    a.field("rate", rate);
-    a.field("seed", seed);
-  }
+  void keep(archive& a) { keep_attributes(a, "rate", rate, "seed", seed); }
   std::vector<value_type> infer(type_list inputs) const {
     if (inputs[0].type != dtype::float32) throw shape_error("elements must be float32");
     if (!(rate >= 0 && rate < 1))
-      throw shape_error(fmt::format("the rate must be at least 0 and below 1, not {:f}", rate));
+      fail_with<shape_error>("the rate must be at least 0 and below 1, not {:f}", rate);
     return {inputs[0]};
   }
   /// The gradient of an element is multiplied by the same 0 or 1 / (1 - rate) as the element. So it is the
@@ -367,44 +273,82 @@ struct dropout_kind {
 
 } // namespace
 
-value relu(const value& x, std::source_location where) {
-  return apply_kind(elementwise_function::relu, {x}, where);
-}
-value gelu(const value& x, std::source_location where) {
-  return apply_kind(elementwise_function::gelu, {x}, where);
-}
-value tanh(const value& x, std::source_location where) {
-  return apply_kind(elementwise_function::tanh, {x}, where);
-}
-value sigmoid(const value& x, std::source_location where) {
-  return apply_kind(elementwise_function::sigmoid, {x}, where);
-}
-value exp(const value& x, std::source_location where) {
-  return apply_kind(elementwise_function::exp, {x}, where);
-}
-value log(const value& x, std::source_location where) {
-  return apply_kind(elementwise_function::log, {x}, where);
-}
-value square(const value& x, std::source_location where) {
-  return apply_kind(elementwise_function::square, {x}, where);
-}
-value sqrt(const value& x, std::source_location where) {
-  return apply_kind(elementwise_function::sqrt, {x}, where);
+shape broadcast_shapes(const shape& a, const shape& b) {
+  shape result = a.rank() >= b.rank() ? a : b;
+  const shape& other = a.rank() >= b.rank() ? b : a;
+  const std::size_t missing = result.rank() - other.rank();
+  for (std::size_t i = 0; i < other.rank(); ++i) {
+    std::size_t& extent = result[missing + i];
+    if (extent == other[i] || other[i] == 1) continue;
+    if (extent != 1)
+      fail_with<shape_error>("extents {} and {} differ and neither is 1", a[a.rank() - other.rank() + i],
+                             b[b.rank() - other.rank() + i]);
+    extent = other[i];
+  }
+  return result;
 }
 
-value add(const located& a, const located& b) {
-  return apply_kind(elementwise_function::add, {a.what, b.what}, a.where);
-}
-value subtract(const located& a, const located& b) {
-  return apply_kind(elementwise_function::subtract, {a.what, b.what}, a.where);
-}
-value multiply(const located& a, const located& b) {
-  return apply_kind(elementwise_function::multiply, {a.what, b.what}, a.where);
-}
-value divide(const located& a, const located& b) {
-  return apply_kind(elementwise_function::divide, {a.what, b.what}, a.where);
+std::vector<value_type> elementwise_kind::infer(type_list inputs) const {
+  require_operand_count(inputs, is_unary(function) ? 1 : 2);
+  shape dims = inputs[0].dims;
+  for (const value_type& t : inputs) {
+    if (t.type != dtype::float32) throw shape_error("expected float32");
+    dims = broadcast_shapes(dims, t.dims);
+  }
+  return {{dims, dtype::float32}};
 }
 
+std::unique_ptr<executable> elementwise_kind::prepare(const fixed_types& t) const {
+  const shape& result = t.outputs[0].dims;
+  const bool simple = std::ranges::all_of(
+      t.inputs, [&](const value_type& x) { return x.dims.size() == result.size() || x.dims.size() == 1; });
+  if (simple) return make_executable(chain_of(function, t.inputs), result.size(), t.where);
+  return std::make_unique<broadcast_executable>(function,
+                                                plan_broadcast(t.inputs[0].dims, t.inputs[1].dims, result));
+}
+
+std::vector<std::string> elementwise_kind::to_onnx(onnx_nodes& to, onnx_list inputs, onnx_list) const {
+  using enum elementwise_function;
+  std::vector<std::string> names;
+  std::ranges::transform(inputs, std::back_inserter(names), &onnx_value::name);
+  if (function == gelu) return {gelu_in(to, names[0])};
+  if (function == square) return {to.add("Mul", {names[0], names[0]})};
+  if (function == relu_of_sum) return {to.add("Relu", {to.add("Add", names)})};
+  constexpr std::array<std::pair<elementwise_function, const char*>, 12> types{
+      {{copy, "Identity"},
+       {negate, "Neg"},
+       {relu, "Relu"},
+       {elementwise_function::tanh, "Tanh"},
+       {sigmoid, "Sigmoid"},
+       {elementwise_function::exp, "Exp"},
+       {elementwise_function::log, "Log"},
+       {elementwise_function::sqrt, "Sqrt"},
+       {add, "Add"},
+       {subtract, "Sub"},
+       {multiply, "Mul"},
+       {divide, "Div"}}};
+  const auto found = std::ranges::find(types, function, [](const auto& t) { return t.first; });
+  if (found == types.end()) return {};
+  return {to.add(found->second, std::move(names))};
+}
+
+std::unique_ptr<executable> make_executable(const elementwise_chain& chain, std::size_t n,
+                                            device_kind where) {
+  return std::make_unique<chain_executable>(chain, n, where);
+}
+
+value relu(const value& x, std::source_location where) { return apply(fn::relu, {x}, where); }
+value gelu(const value& x, std::source_location where) { return apply(fn::gelu, {x}, where); }
+value tanh(const value& x, std::source_location where) { return apply(fn::tanh, {x}, where); }
+value sigmoid(const value& x, std::source_location where) { return apply(fn::sigmoid, {x}, where); }
+value exp(const value& x, std::source_location where) { return apply(fn::exp, {x}, where); }
+value log(const value& x, std::source_location where) { return apply(fn::log, {x}, where); }
+value square(const value& x, std::source_location where) { return apply(fn::square, {x}, where); }
+value sqrt(const value& x, std::source_location where) { return apply(fn::sqrt, {x}, where); }
+value add(const located& a, const located& b) { return apply(fn::add, {a.what, b.what}, a.where); }
+value subtract(const located& a, const located& b) { return apply(fn::subtract, {a.what, b.what}, a.where); }
+value multiply(const located& a, const located& b) { return apply(fn::multiply, {a.what, b.what}, a.where); }
+value divide(const located& a, const located& b) { return apply(fn::divide, {a.what, b.what}, a.where); }
 value operator+(const located& a, float b) { return add(a, constant(b, a)); }
 value operator-(const located& a, float b) { return subtract(a, constant(b, a)); }
 value operator*(const located& a, float b) { return multiply(a, constant(b, a)); }
@@ -413,28 +357,26 @@ value operator+(float a, const located& b) { return add(constant(a, b), b); }
 value operator-(float a, const located& b) { return subtract(constant(a, b), b); }
 value operator*(float a, const located& b) { return multiply(constant(a, b), b); }
 value operator/(float a, const located& b) { return divide(constant(a, b), b); }
-value operator-(const located& a) { return negate(a); }
+value operator-(const located& a) { return apply(fn::negate, {a.what}, a.where); }
 
 value add_bias(const value& x, const value& b, std::source_location where) {
-  return x.owner(where).apply_one(std::make_shared<bias_operation>(add_bias_kind), {x, b}, where);
+  return x.owner(where).apply_one(made(add_bias_kind), {x, b}, where);
 }
-
 value bias_relu(const value& x, const value& b, std::source_location where) {
-  return x.owner(where).apply_one(std::make_shared<bias_operation>(bias_relu_kind), {x, b}, where);
+  return x.owner(where).apply_one(made(bias_relu_kind), {x, b}, where);
 }
-
 value bias_gelu(const value& x, const value& b, std::source_location where) {
   return x.owner(where).apply_one(made(bias_gelu_kind()), {x, b}, where);
 }
-
 value dropout(const value& x, float rate, std::uint64_t seed, std::source_location where) {
   return x.owner(where).apply_one(made(dropout_kind{rate, seed}), {x}, where);
 }
 
 void add_elementwise_kinds(operation_registry& to) {
-  for (const elementwise_kind& kind : element_kinds) to.add(elementwise_operation(kind));
-  for (const elementwise_kind& kind : {add_bias_kind, bias_relu_kind}) to.add(bias_operation(kind));
-  add_kinds(to, bias_relu_gradient_kind(), bias_gelu_kind(), bias_gelu_gradient_kind(), dropout_kind());
+  for (const elementwise_kind& kind : gradient_kinds) add_kinds(to, kind);
+  for (const differentiable_kind& kind : element_kinds) add_kinds(to, kind);
+  add_kinds(to, add_bias_kind, bias_relu_kind, bias_relu_gradient_kind(), bias_gelu_kind(),
+            bias_gelu_gradient_kind(), dropout_kind());
 }
 
 } // namespace mailgrad

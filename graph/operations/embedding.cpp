@@ -1,20 +1,16 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/gather.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <tuple>
 
 namespace mailgrad {
-
 namespace {
 
 struct gather_kind {
   static constexpr std::string_view name = "gather";
   static constexpr std::size_t operands = 2;
-
   std::vector<value_type> infer(type_list inputs) const {
     const auto& [table, indices] = std::tie(inputs[0], inputs[1]);
     if (table.type != dtype::float32 || table.dims.rank() != 2)
@@ -49,19 +45,14 @@ struct scatter_kind {
   static constexpr std::string_view name = "scatter_rows";
   static constexpr std::size_t operands = 2;
   shape table{};
-
-  void keep(archive& a) {
-    a.version(1);
-    a.field("table", table);
-  }
+  void keep(archive& a) { keep_attributes(a, "table", table); }
   std::vector<value_type> infer(type_list inputs) const {
     const auto& [rows, values] = std::tie(inputs[0], inputs[1]);
-    if (table.rank() != 2)
-      throw shape_error(fmt::format("a table has two extents, not {}", to_string(table)));
+    if (table.rank() != 2) fail_with<shape_error>("a table has two extents, not {}", to_string(table));
     if (rows.type != dtype::int32 || rows.dims.rank() != 1) throw shape_error("the rows must be int32[n]");
     const shape expected{rows.dims[0], table[1]};
     if (values.type != dtype::float32 || values.dims != expected)
-      throw shape_error(fmt::format("the values must be float32 {}", to_string(expected)));
+      fail_with<shape_error>("the values must be float32 {}", to_string(expected));
     return {{table, dtype::float32}};
   }
   std::unique_ptr<executable> prepare(const fixed_types& t) const {
@@ -78,7 +69,7 @@ struct scatter_kind {
 /// The gradient makes two values for each table.
 void require_few_tables(std::size_t count) {
   constexpr std::size_t most = 1 << 16;
-  if (count > most) throw shape_error(fmt::format("there may be {} tables, not {}", most, count));
+  if (count > most) fail_with<shape_error>("there may be {} tables, not {}", most, count);
 }
 
 /// Inputs: the indices, the gradient of the gathered rows. Outputs: the row numbers of every table, then the
@@ -86,7 +77,6 @@ void require_few_tables(std::size_t count) {
 struct tables_gradient_kind {
   static constexpr std::string_view name = "gather_tables_gradient";
   static constexpr std::size_t operands = 2;
-
   std::vector<value_type> infer(type_list inputs) const {
     const shape& dy = inputs[1].dims;
     if (inputs[1].type != dtype::float32 || dy.rank() != 3)
@@ -112,7 +102,6 @@ struct tables_gradient_kind {
 /// Inputs: the tables, then the indices.
 struct tables_kind {
   static constexpr std::string_view name = "gather_tables";
-
   std::vector<value_type> infer(type_list inputs) const {
     if (inputs.size() < 2) throw shape_error("there are no tables");
     require_few_tables(inputs.size() - 1);
@@ -122,7 +111,7 @@ struct tables_kind {
       if (t.type != dtype::float32 || t.dims.rank() != 2 || t.dims[1] != tables[0].dims.back())
         throw shape_error("the tables must be float32[rows, width], of one width");
     if (indices.type != dtype::int32 || indices.dims.rank() != 2 || indices.dims[1] != tables.size())
-      throw shape_error(fmt::format("the indices must be int32[samples, {}]", tables.size()));
+      fail_with<shape_error>("the indices must be int32[samples, {}]", tables.size());
     return {{{indices.dims[0], tables.size(), tables[0].dims[1]}, dtype::float32}};
   }
   std::vector<adjoint> gradient(const differentiated& d) const {
@@ -155,7 +144,6 @@ struct tables_kind {
 value gather(const value& table, const value& indices, std::source_location where) {
   return table.owner(where).apply_one(made(gather_kind()), {table, indices}, where);
 }
-
 value scatter_rows(const value& rows, const value& values, const shape& dims, std::source_location where) {
   return rows.owner(where).apply_one(made(scatter_kind{dims}), {rows, values}, where);
 }

@@ -1,24 +1,8 @@
 #pragma once
 
-#include <mailgrad/files/archive.hpp>
-#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/onnx_nodes.hpp>
-#include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
-#include <mailgrad/graph/serialisable.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <source_location>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 // What the sources of operations share: an operation as a struct of what is particular to it, and its kernel
 // as a function.
@@ -95,15 +79,17 @@ struct differentiated {
 
 /// The operation that a struct of its attributes describes. Kind has
 ///
-///     static constexpr std::string_view name; // or a function
+///     static constexpr std::string_view name; // or a member, or a function
 ///     std::vector<value_type> infer(type_list inputs) const;
 ///     std::unique_ptr<executable> prepare(const fixed_types& t) const;
 ///
 /// and may have the following. The classes that operation_of derives from tell what each is.
 ///
 ///     static constexpr std::size_t operands;    // how many infer() requires
-///     static constexpr std::size_t overwritten; // the input that output 0 may overwrite
+///     static constexpr std::size_t overwritten; // the input that output 0 may overwrite; or a function
+///     elementwise_function function;            // as operation::function()
 ///     static constexpr bool is_view = true;     // in place of prepare()
+///     static constexpr bool on_cpu_alone = true;
 ///     std::vector<adjoint> gradient(const differentiated& d) const;
 ///     double more_work(type_list inputs, type_list outputs) const; // than that of writing the results
 ///     void keep(archive& a);
@@ -126,7 +112,7 @@ public:
     if constexpr (requires { kind_.name(); })
       return kind_.name();
     else
-      return Kind::name;
+      return kind_.name;
   }
   std::vector<value_type> infer(type_list inputs) const override {
     if constexpr (requires { Kind::operands; }) require_operand_count(inputs, Kind::operands);
@@ -135,53 +121,48 @@ public:
   std::vector<adjoint> gradient(value_list inputs, value_list outputs,
                                 std::span<const std::optional<value>> dy) const override {
     const differentiated d{inputs, outputs, dy};
-    if constexpr (requires { kind_.gradient(d); })
-      return kind_.gradient(d);
-    else
-      return operation::gradient(inputs, outputs, dy);
+    if constexpr (requires { kind_.gradient(d); }) return kind_.gradient(d);
+    return operation::gradient(inputs, outputs, dy);
   }
   std::unique_ptr<executable> prepare([[maybe_unused]] type_list inputs, [[maybe_unused]] type_list outputs,
                                       [[maybe_unused]] device_kind where) const override {
-    if constexpr (requires { Kind::is_view; })
-      return nullptr;
-    else
-      return kind_.prepare({inputs, outputs, where});
+    if constexpr (!requires { Kind::is_view; }) return kind_.prepare({inputs, outputs, where});
+    return nullptr;
+  }
+  bool runs_on(device_kind where) const noexcept override {
+    return where == device_kind::cpu || !requires { Kind::on_cpu_alone; };
   }
   bool is_view() const noexcept override {
     return requires { Kind::is_view; };
   }
   std::optional<std::size_t> overwrites() const noexcept override {
-    if constexpr (requires { Kind::overwritten; })
-      return Kind::overwritten;
-    else
-      return std::nullopt;
+    if constexpr (requires { kind_.overwritten(); }) return kind_.overwritten();
+    if constexpr (requires { std::size_t{Kind::overwritten}; }) return Kind::overwritten;
+    return std::nullopt;
+  }
+  std::optional<elementwise_function> function() const noexcept override {
+    if constexpr (requires { kind_.function; }) return kind_.function;
+    return std::nullopt;
   }
   double work(type_list inputs, type_list outputs) const override {
     const double writing = operation::work(inputs, outputs);
     if constexpr (requires { kind_.more_work(inputs, outputs); })
       return writing + kind_.more_work(inputs, outputs);
-    else
-      return writing;
+    return writing;
   }
   std::string describe() const override {
-    if constexpr (requires { kind_.describe(); })
-      return kind_.describe();
-    else
-      return {};
+    if constexpr (requires { kind_.describe(); }) return kind_.describe();
+    return {};
   }
   std::vector<std::string> to_onnx([[maybe_unused]] onnx_nodes& to, [[maybe_unused]] onnx_list inputs,
                                    [[maybe_unused]] onnx_list outputs) const override {
-    if constexpr (requires { kind_.to_onnx(to, inputs, outputs); })
-      return kind_.to_onnx(to, inputs, outputs);
-    else
-      return {};
+    if constexpr (requires { kind_.to_onnx(to, inputs, outputs); }) return kind_.to_onnx(to, inputs, outputs);
+    return {};
   }
   std::optional<rows_read> rows_of([[maybe_unused]] value_list inputs,
                                    [[maybe_unused]] std::size_t table) const override {
-    if constexpr (requires { kind_.rows_of(inputs, table); })
-      return kind_.rows_of(inputs, table);
-    else
-      return std::nullopt;
+    if constexpr (requires { kind_.rows_of(inputs, table); }) return kind_.rows_of(inputs, table);
+    return std::nullopt;
   }
 
 private:
@@ -191,6 +172,17 @@ private:
 template <class Kind>
 operation_node made(Kind kind) {
   return std::make_shared<operation_of<Kind>>(std::move(kind));
+}
+
+/// Keeps the attributes of a kind, each behind its name.
+template <class... NamesAndAttributes>
+void keep_attributes(archive& a, NamesAndAttributes&&... each) {
+  const auto keep_next = [&a](const auto& self, const char* name, auto& attribute, auto&... rest) -> void {
+    a.field(name, attribute);
+    if constexpr (sizeof...(rest) > 0) self(self, rest...);
+  };
+  a.version(1);
+  keep_next(keep_next, each...);
 }
 
 /// Adds the operations of these kinds, which are to be read from bytes.

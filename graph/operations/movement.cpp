@@ -1,26 +1,18 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/copy.hpp>
-#include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/shape.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 #include <iterator>
 #include <numeric>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
-
 namespace {
 
-/// The same memory under another shape.
 struct view_attributes {
   static constexpr std::size_t operands = 1;
   static constexpr bool is_view = true;
-
   std::vector<adjoint> gradient(const differentiated& d) const {
     return {reshape(*d.dy[0], d.inputs[0].dims(), d.where())};
   }
@@ -39,14 +31,10 @@ struct view_attributes {
 struct reshape_kind : view_attributes {
   static constexpr std::string_view name = "reshape";
   shape dims{};
-
-  void keep(archive& a) {
-    a.version(1);
-    a.field("dims", dims);
-  }
+  void keep(archive& a) { keep_attributes(a, "dims", dims); }
   std::vector<value_type> infer(type_list inputs) const {
     if (inputs[0].dims.size() != dims.size())
-      throw shape_error(fmt::format("{} elements do not make {}", inputs[0].dims.size(), to_string(dims)));
+      fail_with<shape_error>("{} elements do not make {}", inputs[0].dims.size(), to_string(dims));
     return {{dims, inputs[0].type}};
   }
 };
@@ -54,23 +42,18 @@ struct reshape_kind : view_attributes {
 struct squeeze_kind : view_attributes {
   static constexpr std::string_view name = "squeeze";
   std::size_t axis = 0;
-
-  void keep(archive& a) {
-    a.version(1);
-    a.field("axis", axis);
-  }
+  void keep(archive& a) { keep_attributes(a, "axis", axis); }
   std::string describe() const { return fmt::format("axis {}", axis); }
   std::vector<value_type> infer(type_list inputs) const {
     const shape& dims = inputs[0].dims;
-    if (axis >= dims.rank()) throw shape_error(fmt::format("there is no axis {}", axis));
-    if (dims[axis] != 1) throw shape_error(fmt::format("axis {} has extent {}, not 1", axis, dims[axis]));
+    if (axis >= dims.rank()) fail_with<shape_error>("there is no axis {}", axis);
+    if (dims[axis] != 1) fail_with<shape_error>("axis {} has extent {}, not 1", axis, dims[axis]);
     std::vector<std::size_t> rest(dims.begin(), dims.end());
     rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(axis));
     return {{shape(rest), inputs[0].type}};
   }
 };
 
-/// Copies a box from the input to the output.
 std::unique_ptr<executable> kernel_of(const strided_copy& box) {
   return kernel([box](const stream& s, const call& c) { box.run(s, c.in(0), c.out()); });
 }
@@ -79,18 +62,14 @@ struct transpose_kind {
   static constexpr std::string_view name = "transpose";
   static constexpr std::size_t operands = 1;
   std::vector<std::size_t> order{};
-
-  void keep(archive& a) {
-    a.version(1);
-    a.field("order", order);
-  }
+  void keep(archive& a) { keep_attributes(a, "order", order); }
   std::string describe() const { return fmt::format("axes {}", fmt::join(order, ", ")); }
   std::vector<value_type> infer(type_list inputs) const {
     if (inputs[0].type != dtype::float32) throw shape_error("elements must be float32");
     std::vector<std::size_t> axes(inputs[0].dims.rank());
     std::iota(axes.begin(), axes.end(), std::size_t{0});
     if (!std::ranges::is_permutation(axes, order))
-      throw shape_error(fmt::format("the order ({}) does not name each axis once", fmt::join(order, ", ")));
+      fail_with<shape_error>("the order ({}) does not name each axis once", fmt::join(order, ", "));
     shape dims = inputs[0].dims;
     for (std::size_t i = 0; i < order.size(); ++i) dims[i] = inputs[0].dims[order[i]];
     return {{dims, dtype::float32}};
@@ -116,7 +95,7 @@ struct transpose_kind {
 static_assert(sizeof(float) == sizeof(std::int32_t), "slices copy integers as if they were floats");
 
 void require_axis(const value_type& t, std::size_t axis) {
-  if (axis >= t.dims.rank()) throw shape_error(fmt::format("there is no axis {}", axis));
+  if (axis >= t.dims.rank()) fail_with<shape_error>("there is no axis {}", axis);
 }
 
 void require_float_with_axis(const value_type& t, std::size_t axis) {
@@ -136,10 +115,9 @@ struct slice_part {
 
   /// Errors  shape_error if the part does not lie in the whole.
   void require_inside() const {
-    if (axis >= whole.rank()) throw shape_error(fmt::format("there is no axis {}", axis));
+    if (axis >= whole.rank()) fail_with<shape_error>("there is no axis {}", axis);
     if (begin > whole[axis] || length > whole[axis] - begin)
-      throw shape_error(
-          fmt::format("{} steps from {} on do not lie in extent {}", length, begin, whole[axis]));
+      fail_with<shape_error>("{} steps from {} on do not lie in extent {}", length, begin, whole[axis]);
   }
 
   shape dims() const { return with_extent(whole, axis, length); }
@@ -159,18 +137,13 @@ struct slice_gradient_kind {
   static constexpr std::string_view name = "slice_gradient";
   static constexpr std::size_t operands = 1;
   slice_part part{};
-
   void keep(archive& a) {
-    a.version(1);
-    a.field("whole", part.whole);
-    a.field("axis", part.axis);
-    a.field("begin", part.begin);
-    a.field("length", part.length);
+    keep_attributes(a, "whole", part.whole, "axis", part.axis, "begin", part.begin, "length", part.length);
   }
   std::vector<value_type> infer(type_list inputs) const {
     part.require_inside();
     if (inputs[0] != value_type{part.dims(), dtype::float32})
-      throw shape_error(fmt::format("expected float32 {}", to_string(part.dims())));
+      fail_with<shape_error>("expected float32 {}", to_string(part.dims()));
     return {{part.whole, dtype::float32}};
   }
   std::unique_ptr<executable> prepare(const fixed_types&) const {
@@ -184,19 +157,13 @@ struct slice_kind {
   static constexpr std::string_view name = "slice";
   static constexpr std::size_t operands = 1;
   std::size_t axis = 0, begin = 0, end = 0;
-
-  void keep(archive& a) {
-    a.version(1);
-    a.field("axis", axis);
-    a.field("begin", begin);
-    a.field("end", end);
-  }
+  void keep(archive& a) { keep_attributes(a, "axis", axis, "begin", begin, "end", end); }
   std::string describe() const { return fmt::format("axis {}, {} to {}", axis, begin, end); }
   std::vector<value_type> infer(type_list inputs) const {
     require_axis(inputs[0], axis);
     const shape& dims = inputs[0].dims;
     if (begin > end || end > dims[axis])
-      throw shape_error(fmt::format("the range {} to {} does not lie in extent {}", begin, end, dims[axis]));
+      fail_with<shape_error>("the range {} to {} does not lie in extent {}", begin, end, dims[axis]);
     return {{with_extent(dims, axis, end - begin), inputs[0].type}};
   }
   std::vector<adjoint> gradient(const differentiated& d) const {
@@ -230,12 +197,7 @@ struct split_kind {
   static constexpr std::size_t operands = 1;
   std::size_t axis = 0;
   std::vector<std::size_t> lengths{};
-
-  void keep(archive& a) {
-    a.version(1);
-    a.field("axis", axis);
-    a.field("lengths", lengths);
-  }
+  void keep(archive& a) { keep_attributes(a, "axis", axis, "lengths", lengths); }
   std::string describe() const { return fmt::format("axis {} into {}", axis, fmt::join(lengths, ", ")); }
   std::vector<value_type> infer(type_list inputs) const {
     require_float_with_axis(inputs[0], axis);
@@ -243,8 +205,8 @@ struct split_kind {
     const auto too_long = [&](std::size_t length) { return length > dims[axis]; }; // a sum could overflow
     if (std::ranges::any_of(lengths, too_long) ||
         std::accumulate(lengths.begin(), lengths.end(), std::size_t{0}) != dims[axis])
-      throw shape_error(
-          fmt::format("the lengths {} do not add up to extent {}", fmt::join(lengths, ", "), dims[axis]));
+      fail_with<shape_error>("the lengths {} do not add up to extent {}", fmt::join(lengths, ", "),
+                             dims[axis]);
     std::vector<value_type> parts;
     parts.reserve(lengths.size());
     for (const std::size_t length : lengths)
@@ -274,11 +236,7 @@ struct split_kind {
 struct concat_kind {
   static constexpr std::string_view name = "concat";
   std::size_t axis = 0;
-
-  void keep(archive& a) {
-    a.version(1);
-    a.field("axis", axis);
-  }
+  void keep(archive& a) { keep_attributes(a, "axis", axis); }
   std::string describe() const { return fmt::format("axis {}", axis); }
   std::vector<value_type> infer(type_list inputs) const {
     if (inputs.empty()) throw shape_error("there is nothing to put together");
@@ -288,7 +246,7 @@ struct concat_kind {
       require_float_with_axis(t, axis);
       if (t.dims.rank() != whole.rank() ||
           with_extent(t.dims, axis, 0) != with_extent(inputs[0].dims, axis, 0))
-        throw shape_error(fmt::format("shapes differ in more than axis {}", axis));
+        fail_with<shape_error>("shapes differ in more than axis {}", axis);
       whole[axis] += t.dims[axis];
     }
     return {{whole, dtype::float32}};
@@ -317,7 +275,6 @@ struct concat_kind {
 value reshape(const value& x, const shape& dims, std::source_location where) {
   return x.owner(where).apply_one(made(reshape_kind{{}, dims}), {x}, where);
 }
-
 value squeeze(const value& x, std::size_t axis, std::source_location where) {
   return x.owner(where).apply_one(made(squeeze_kind{{}, axis}), {x}, where);
 }
@@ -331,7 +288,6 @@ value transpose(const value& x, std::source_location where) {
 value transpose(const value& x, const std::vector<std::size_t>& order, std::source_location where) {
   return x.owner(where).apply_one(made(transpose_kind{order}), {x}, where);
 }
-
 value slice(const value& x, std::size_t axis, std::size_t begin, std::size_t end,
             std::source_location where) {
   return x.owner(where).apply_one(made(slice_kind{axis, begin, end}), {x}, where);
@@ -343,8 +299,7 @@ std::vector<value> split(const value& x, std::size_t axis, const std::vector<std
 }
 
 value concat(std::span<const value> parts, std::size_t axis, std::source_location where) {
-  if (parts.empty())
-    throw graph_error(fmt::format("{}: concat: there is nothing to put together", line_of(where)));
+  if (parts.empty()) fail_with<graph_error>("{}: concat: there is nothing to put together", line_of(where));
   return parts[0].owner(where).apply_one(made(concat_kind{axis}), {parts.begin(), parts.end()}, where);
 }
 

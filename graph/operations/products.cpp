@@ -1,17 +1,12 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/gather.hpp>
-#include <mailgrad/kernels/gemm.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 namespace mailgrad {
-
 namespace {
 
 using enum operand_order;
@@ -73,7 +68,6 @@ bool same_leading(const shape& a, const shape& b) {
   return a.rank() == b.rank() && std::equal(a.begin(), a.end() - 2, b.begin());
 }
 
-/// `x` with its last two axes exchanged.
 std::string transposed_in(onnx_nodes& to, const onnx_value& x) {
   std::vector<std::int64_t> order(x.type.dims.rank());
   std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -86,7 +80,6 @@ struct matmul_kind {
   static constexpr std::size_t operands = 2;
   matmul_options orders{};
   leading axes = leading::batch;
-
   void keep(archive& a) {
     a.version(1);
     a.choice("a", orders.a, transposed);
@@ -108,8 +101,7 @@ struct matmul_kind {
     const shape &a = inputs[0].dims, &b = inputs[1].dims;
     for (const value_type& t : inputs) {
       if (t.type != dtype::float32) throw shape_error("expected float32");
-      if (t.dims.rank() < 2)
-        throw shape_error(fmt::format("a matrix has rank 2 or more, not {}", t.dims.rank()));
+      if (t.dims.rank() < 2) fail_with<shape_error>("a matrix has rank 2 or more, not {}", t.dims.rank());
     }
     if (axes == leading::more_rows && (orders.a == transposed || b.rank() != 2))
       throw shape_error("only rows of an a that is not transposed can be joined, for one b");
@@ -117,7 +109,7 @@ struct matmul_kind {
       throw shape_error("inner axes can only be joined of a transposed a and of b as it is");
     const matrix left = matrix_of(a, orders.a), right = matrix_of(b, orders.b);
     if (left.columns != right.rows)
-      throw shape_error(fmt::format("inner extents {} and {} differ", left.columns, right.rows));
+      fail_with<shape_error>("inner extents {} and {} differ", left.columns, right.rows);
     if (axes != leading::more_rows && !same_leading(a, b)) throw shape_error("the leading axes differ");
 
     if (axes == leading::more_inner) return {{{left.rows, right.columns}, dtype::float32}};
@@ -172,7 +164,6 @@ struct matmul_kind {
 
 vector_sets sets_of(const shape& x) { return {x[0], x[1], x[2]}; }
 
-/// The type of the dot products of x.
 value_type dots_of(const value_type& x) {
   constexpr std::size_t most = std::size_t{1} << 31; // more have more pairs than can be counted
   if (x.type != dtype::float32 || x.dims.rank() != 3)
@@ -186,7 +177,6 @@ value_type dots_of(const value_type& x) {
 struct dots_gradient_kind {
   static constexpr std::string_view name = "pairwise_dots_gradient";
   static constexpr std::size_t operands = 2;
-
   std::vector<value_type> infer(type_list inputs) const {
     if (inputs[1] != dots_of(inputs[0])) throw shape_error("expected the gradient of each product");
     return {inputs[0]};
@@ -201,7 +191,6 @@ struct dots_gradient_kind {
 struct dots_kind {
   static constexpr std::string_view name = "pairwise_dots";
   static constexpr std::size_t operands = 1;
-
   std::vector<value_type> infer(type_list inputs) const { return {dots_of(inputs[0])}; }
   std::vector<adjoint> gradient(const differentiated& d) const {
     return {d.apply(made(dots_gradient_kind()), {d.inputs[0], *d.dy[0]}).front()};
@@ -216,7 +205,6 @@ struct dots_kind {
 /// Sizes of a batch of compressed rows. They are the first three inputs of both operations.
 struct batch_sizes {
   std::size_t entries, offsets;
-
   explicit batch_sizes(std::span<const value_type> inputs)
       : entries(inputs[0].dims[0]), offsets(inputs[2].dims[0]) {}
 
@@ -225,7 +213,6 @@ struct batch_sizes {
   }
 };
 
-/// Checks the first three inputs of both operations. Returns the number of rows.
 std::size_t require_rows(std::span<const value_type> inputs) {
   const value_type &columns = inputs[0], &offsets = inputs[2];
   if (columns.type != dtype::int32 || columns.dims.rank() != 1)
@@ -242,7 +229,6 @@ std::size_t require_rows(std::span<const value_type> inputs) {
 struct sparse_matmul_gradient_kind {
   static constexpr std::string_view name = "sparse_matmul_gradient";
   static constexpr std::size_t operands = 4;
-
   std::vector<value_type> infer(type_list inputs) const {
     const std::size_t rows = require_rows(inputs);
     const value_type& dy = inputs[3];
@@ -261,7 +247,6 @@ struct sparse_matmul_gradient_kind {
 struct sparse_matmul_kind {
   static constexpr std::string_view name = "sparse_matmul";
   static constexpr std::size_t operands = 4;
-
   std::vector<value_type> infer(type_list inputs) const {
     const std::size_t rows = require_rows(inputs);
     const value_type& table = inputs[3];
@@ -298,7 +283,6 @@ value matmul(const value& a, const value& b, const matmul_options& options, std:
 value pairwise_dots(const value& x, std::source_location where) {
   return x.owner(where).apply_one(made(dots_kind()), {x}, where);
 }
-
 value sparse_matmul(const value& columns, const value& values, const value& offsets, const value& table,
                     std::source_location where) {
   return columns.owner(where).apply_one(made(sparse_matmul_kind()), {columns, values, offsets, table}, where);

@@ -1,22 +1,16 @@
-#include <mailgrad/graph/operations/quadratic.hpp>
-
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
+#include <mailgrad/graph/operations/quadratic.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
 #include <mailgrad/options/number.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numbers>
 #include <numeric>
-#include <span>
-#include <vector>
 
 namespace mailgrad {
-
 namespace {
 
 /// Two normal numbers from two random ones.
@@ -72,121 +66,101 @@ double chain(double curvature, std::span<const float> x, std::span<float> slope)
   return loss;
 }
 
-class quadratic_kernel final : public executable {
-public:
-  quadratic_kernel(const quadratic_options& o, std::size_t d, std::size_t batch, std::size_t answers,
-                   bool targets)
-      : o_(o), h_(curvatures(o, d)), batch_(batch), answers_(answers), targets_(targets) {}
-
-  void run(const stream& s, const call& c) override {
+/// What the kernel does.
+struct quadratic_run {
+  quadratic_options o;
+  std::vector<float> h;
+  std::size_t batch, answers;
+  bool targets;
+  void operator()(const stream& s, const call& c) const {
     if (!std::holds_alternative<host_stream>(s))
       throw device_error(world_errc::no_such_device, "quadratic: runs on the CPU alone");
-    const std::span<const float> x{c.in(0), h_.size()};
-    const std::span<float> slope{c.out(1), h_.size()};
-    const double loss = o_.form == quadratic_form::chain ? chain(o_.curvature, x, slope)
-                                                         : diagonal(x, slope, targets_ ? c.in(1) : nullptr);
+    const std::span<const float> x{c.in(0), h.size()};
+    const std::span<float> slope{c.out(1), h.size()};
+    const double loss = o.form == quadratic_form::chain ? chain(o.curvature, x, slope)
+                                                        : diagonal(x, slope, targets ? c.in(1) : nullptr);
     *c.out(0) = static_cast<float>(loss);
     const double sum = std::accumulate(x.begin(), x.end(), 0.0);
-    std::fill_n(c.out(2), answers_, static_cast<float>(sum / static_cast<double>(x.size())));
-    if (o_.noise == 0) return;
-    const auto deviation = static_cast<float>(o_.noise / std::sqrt(static_cast<double>(batch_)));
-    if (o_.noise_of == noise_form::common)
-      add_common_noise(deviation, o_.seed, c.step, slope);
-    else
-      add_noise(deviation, o_.seed, c.step, slope);
+    std::fill_n(c.out(2), answers, static_cast<float>(sum / static_cast<double>(x.size())));
+    if (o.noise == 0) return;
+    const auto deviation = static_cast<float>(o.noise / std::sqrt(static_cast<double>(batch)));
+    const auto add = o.noise_of == noise_form::common ? add_common_noise : add_noise;
+    add(deviation, o.seed, c.step, slope);
   }
 
 private:
   /// The mean of (x - c)^2 over the batch is (x - m)^2 and the variance of c, where m is the mean of c.
-  double diagonal(std::span<const float> x, std::span<float> slope, const float* targets) const {
+  double diagonal(std::span<const float> x, std::span<float> slope, const float* centres) const {
     double mean = 0, variance = 0;
-    if (targets) {
-      for (std::size_t i = 0; i < batch_; ++i) mean += targets[i] / static_cast<double>(batch_);
-      for (std::size_t i = 0; i < batch_; ++i)
-        variance += std::pow(targets[i] - mean, 2) / static_cast<double>(batch_);
+    if (centres) {
+      for (std::size_t i = 0; i < batch; ++i) mean += centres[i] / static_cast<double>(batch);
+      for (std::size_t i = 0; i < batch; ++i)
+        variance += std::pow(centres[i] - mean, 2) / static_cast<double>(batch);
     }
     const auto m = static_cast<float>(mean), v = static_cast<float>(variance);
     double loss = 0;
     for (std::size_t j = 0; j < x.size(); ++j) {
       const float off = x[j] - m;
-      slope[j] = h_[j] * off;
-      loss += h_[j] * (off * off + v);
+      slope[j] = h[j] * off;
+      loss += h[j] * (off * off + v);
     }
     return loss / 2;
   }
-
-  quadratic_options o_;
-  std::vector<float> h_;
-  std::size_t batch_, answers_;
-  bool targets_;
 };
 
-class quadratic_operation final : public operation, public serialisable<quadratic_operation> {
-public:
-  quadratic_operation() = default;
-  quadratic_operation(const quadratic_options& o, std::size_t batch, std::size_t outputs, bool targets)
-      : o_(o), batch_(batch), outputs_(outputs), targets_(targets) {}
+/// Outputs: the loss, its slope, which only the gradient uses, and the means.
+struct quadratic_kind {
+  static constexpr std::string_view name = "quadratic";
+  static constexpr bool on_cpu_alone = true;
+  quadratic_options o{};
+  std::size_t batch = 1, outputs = 1;
+  bool targets = false;
   void keep(archive& a) {
     a.version(2);
-    bool is_chain = o_.form == quadratic_form::chain, is_common = o_.noise_of == noise_form::common;
-    std::uint64_t batch = batch_, outputs = outputs_;
+    bool is_chain = o.form == quadratic_form::chain, is_common = o.noise_of == noise_form::common;
+    std::uint64_t samples = batch, columns = outputs;
     a.field("chain", is_chain);
-    a.field("curvature", o_.curvature);
-    a.field("condition", o_.condition);
-    a.field("noise", o_.noise);
+    a.field("curvature", o.curvature);
+    a.field("condition", o.condition);
+    a.field("noise", o.noise);
     a.field("common", is_common);
-    a.field("seed", o_.seed);
-    a.field("batch", batch);
-    a.field("outputs", outputs);
-    a.field("targets", targets_);
-    o_.form = is_chain ? quadratic_form::chain : quadratic_form::diagonal;
-    o_.noise_of = is_common ? noise_form::common : noise_form::each;
-    batch_ = batch;
-    outputs_ = outputs;
+    a.field("seed", o.seed);
+    a.field("batch", samples);
+    a.field("outputs", columns);
+    a.field("targets", targets);
+    o.form = is_chain ? quadratic_form::chain : quadratic_form::diagonal;
+    o.noise_of = is_common ? noise_form::common : noise_form::each;
+    batch = samples;
+    outputs = columns;
   }
-
-  std::string_view name() const noexcept override { return "quadratic"; }
-
-  /// Three outputs: the loss, its slope, which only the gradient uses, and the means.
-  std::vector<value_type> infer(std::span<const value_type> inputs) const override {
-    require_operand_count(inputs, targets_ ? 2 : 1);
+  std::vector<value_type> infer(type_list inputs) const {
+    require_operand_count(inputs, targets ? 2 : 1);
     for (const value_type& t : inputs)
       if (t.type != dtype::float32 || t.dims.rank() != 1 || t.dims.size() == 0)
         throw shape_error("expected a vector of float32");
-    if (targets_ && (inputs[1].dims.size() != batch_ || o_.form == quadratic_form::chain))
+    if (targets && (inputs[1].dims.size() != batch || o.form == quadratic_form::chain))
       throw shape_error("expected a target for each sample, and none for a chain");
     const auto is = [](double x, double least) { return x >= least && std::isfinite(x); };
-    if (!is(o_.curvature, 0) || !is(o_.condition, 1) || !is(o_.noise, 0))
+    if (!is(o.curvature, 0) || !is(o.condition, 1) || !is(o.noise, 0))
       throw shape_error("curvature and noise must be at least 0, and condition at least 1");
-    return {{}, inputs[0], {shape{batch_, outputs_}, dtype::float32}};
+    return {{}, inputs[0], {shape{batch, outputs}, dtype::float32}};
   }
-
-  std::vector<adjoint> gradient(std::span<const value> inputs, std::span<const value> outputs,
-                                std::span<const std::optional<value>> dy) const override {
-    if (!dy[0]) throw graph_error("quadratic: only the loss has a gradient");
-    std::vector<adjoint> all(inputs.size());
-    all[0] = outputs[1] * *dy[0];
+  std::vector<adjoint> gradient(const differentiated& d) const {
+    if (!d.dy[0]) throw graph_error("quadratic: only the loss has a gradient");
+    std::vector<adjoint> all(d.inputs.size());
+    all[0] = d.outputs[1] * *d.dy[0];
     return all;
   }
-
-  bool runs_on(device_kind where) const noexcept override { return where == device_kind::cpu; }
-  std::unique_ptr<executable> prepare(std::span<const value_type> inputs, std::span<const value_type> outputs,
-                                      device_kind) const override {
-    return std::make_unique<quadratic_kernel>(o_, inputs[0].dims.size(), batch_, outputs[2].dims.size(),
-                                              targets_);
+  std::unique_ptr<executable> prepare(const fixed_types& t) const {
+    const std::size_t size = t.inputs[0].dims.size();
+    return kernel(quadratic_run{o, curvatures(o, size), batch, t.outputs[2].dims.size(), targets});
   }
-
-  std::string describe() const override {
+  std::string describe() const {
     return fmt::format("{}, curvature {}, condition {}, noise {}{}, seed {}",
-                       o_.form == quadratic_form::chain ? "chain" : "diagonal", exact_text(o_.curvature),
-                       exact_text(o_.condition), exact_text(o_.noise),
-                       o_.noise_of == noise_form::common ? " of all" : "", o_.seed);
+                       o.form == quadratic_form::chain ? "chain" : "diagonal", exact_text(o.curvature),
+                       exact_text(o.condition), exact_text(o.noise),
+                       o.noise_of == noise_form::common ? " of all" : "", o.seed);
   }
-
-private:
-  quadratic_options o_;
-  std::size_t batch_ = 1, outputs_ = 1;
-  bool targets_ = false;
 };
 
 } // namespace
@@ -196,11 +170,11 @@ quadratic_result quadratic(const value& x, const std::optional<value>& targets, 
                            std::source_location where) {
   std::vector<value> operands{x};
   if (targets) operands.push_back(*targets);
-  const std::vector<value> made = x.owner(where).apply(
-      std::make_shared<quadratic_operation>(options, batch, outputs, targets.has_value()), operands, where);
-  return {made[0], made[2]};
+  const std::vector<value> y = x.owner(where).apply(
+      made(quadratic_kind{options, batch, outputs, targets.has_value()}), operands, where);
+  return {y[0], y[2]};
 }
 
-void add_quadratic_kinds(operation_registry& to) { to.add<quadratic_operation>(); }
+void add_quadratic_kinds(operation_registry& to) { add_kinds(to, quadratic_kind()); }
 
 } // namespace mailgrad

@@ -2,11 +2,7 @@
 
 #include <mailgrad/graph/value.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <source_location>
-#include <string_view>
 
 namespace mailgrad {
 

@@ -1,15 +1,9 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
-#include <mailgrad/graph/operations/kinds.hpp>
 #include <mailgrad/kernels/reduce.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
-
-#include <algorithm>
+#include <mailgrad/tensor/fail_with.hpp>
 
 namespace mailgrad {
-
 namespace {
 
 using axis_mask = std::array<bool, shape::max_rank>;
@@ -32,7 +26,6 @@ shape without(const shape& dims, const axis_mask& summed) {
   return shape(left);
 }
 
-/// Sums over these axes of x, and multiplies by a factor.
 std::unique_ptr<executable> kernel_of(const shape& x, const axis_mask& summed, float scale = 1) {
   const sum_plan plan = plan_sum(x, summed);
   return kernel({.operands = sums_rows(plan) ? 1U : 0U},
@@ -47,19 +40,14 @@ struct sum_to_kind {
   static constexpr std::string_view name = "sum_to";
   static constexpr std::size_t operands = 1;
   shape source{}, result{};
-
-  void keep(archive& a) {
-    a.version(1);
-    a.field("source", source);
-    a.field("result", result);
-  }
+  void keep(archive& a) { keep_attributes(a, "source", source, "result", result); }
   std::vector<value_type> infer(type_list inputs) const {
     require_float(inputs[0]);
     if (result.size() != source.size())
-      throw shape_error(fmt::format("{} and {} differ in size", to_string(source), to_string(result)));
+      fail_with<shape_error>("{} and {} differ in size", to_string(source), to_string(result));
     const shape& x = inputs[0].dims;
     if (source.rank() > x.rank() || broadcast_shapes(source, x) != x)
-      throw shape_error(fmt::format("is not a repetition of {}", to_string(source)));
+      fail_with<shape_error>("is not a repetition of {}", to_string(source));
     return {{result, dtype::float32}};
   }
   std::string describe() const { return fmt::format("to {}", to_string(result)); }
@@ -81,18 +69,13 @@ struct broadcast_kind {
   static constexpr std::string_view name = "broadcast_to";
   static constexpr std::size_t operands = 1;
   shape source{}, target{};
-
-  void keep(archive& a) {
-    a.version(1);
-    a.field("source", source);
-    a.field("target", target);
-  }
+  void keep(archive& a) { keep_attributes(a, "source", source, "target", target); }
   std::vector<value_type> infer(type_list inputs) const {
     require_float(inputs[0]);
     if (inputs[0].dims.size() != source.size())
-      throw shape_error(fmt::format("does not have as many elements as {}", to_string(source)));
+      fail_with<shape_error>("does not have as many elements as {}", to_string(source));
     if (source.rank() > target.rank() || broadcast_shapes(source, target) != target)
-      throw shape_error(fmt::format("cannot be repeated to {}", to_string(target)));
+      fail_with<shape_error>("cannot be repeated to {}", to_string(target));
     return {{target, dtype::float32}};
   }
   std::vector<adjoint> gradient(const differentiated& d) const {
@@ -125,7 +108,6 @@ struct reduce_kind {
   averaging what = averaging::sum; ///< says the name
   std::optional<std::vector<std::size_t>> axes{};
   summed_axes keep_as = summed_axes::dropped;
-
   std::string_view name() const { return what == averaging::sum ? "reduce_sum" : "reduce_mean"; }
   void keep(archive& a) {
     a.version(1);
@@ -167,9 +149,8 @@ struct reduce_kind {
     axis_mask mask{};
     if (!axes) mask.fill(true);
     for (const std::size_t axis : axes.value_or(std::vector<std::size_t>{})) {
-      if (axis >= x.rank())
-        throw shape_error(fmt::format("there is no axis {}, the rank is {}", axis, x.rank()));
-      if (mask[axis]) throw shape_error(fmt::format("axis {} is listed twice", axis));
+      if (axis >= x.rank()) fail_with<shape_error>("there is no axis {}, the rank is {}", axis, x.rank());
+      if (mask[axis]) fail_with<shape_error>("axis {} is listed twice", axis);
       mask[axis] = true;
     }
     return mask;
@@ -190,16 +171,13 @@ value reduce(averaging what, const value& x, std::optional<std::vector<std::size
 value reduce_sum(const value& x, std::source_location where) {
   return reduce(averaging::sum, x, std::nullopt, summed_axes::dropped, where);
 }
-
 value reduce_sum(const value& x, const std::vector<std::size_t>& axes, summed_axes keep,
                  std::source_location where) {
   return reduce(averaging::sum, x, axes, keep, where);
 }
-
 value reduce_mean(const value& x, std::source_location where) {
   return reduce(averaging::mean, x, std::nullopt, summed_axes::dropped, where);
 }
-
 value reduce_mean(const value& x, const std::vector<std::size_t>& axes, summed_axes keep,
                   std::source_location where) {
   return reduce(averaging::mean, x, axes, keep, where);

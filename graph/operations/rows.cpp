@@ -4,15 +4,11 @@
 #include <mailgrad/kernels/reduce.hpp>
 #include <mailgrad/kernels/softmax.hpp>
 #include <mailgrad/options/number.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
-#include <array>
 
 namespace mailgrad {
-
 namespace {
 
 void require_rows(const value_type& x) {
@@ -24,7 +20,6 @@ void require_rows(const value_type& x) {
 struct softmax_gradient_kind {
   static constexpr std::string_view name = "softmax_gradient";
   static constexpr std::size_t operands = 2, overwritten = 1;
-
   std::vector<value_type> infer(type_list inputs) const {
     require_rows(inputs[0]);
     if (inputs[1] != inputs[0]) throw shape_error("expected the gradient of the result");
@@ -40,7 +35,6 @@ struct softmax_gradient_kind {
 struct softmax_kind {
   static constexpr std::string_view name = "softmax";
   static constexpr std::size_t operands = 1, overwritten = 0;
-
   std::vector<value_type> infer(type_list inputs) const {
     require_rows(inputs[0]);
     return {inputs[0]};
@@ -70,7 +64,6 @@ void require_labelled(const value_type& logits, const value_type& labels) {
 struct cross_entropy_gradient_kind {
   static constexpr std::string_view name = "cross_entropy_gradient";
   static constexpr std::size_t operands = 3, overwritten = 0;
-
   std::vector<value_type> infer(type_list inputs) const {
     require_labelled(inputs[0], inputs[1]);
     if (inputs[2] != value_type{}) throw shape_error("expected the gradient of a scalar");
@@ -87,7 +80,6 @@ struct cross_entropy_gradient_kind {
 struct cross_entropy_kind {
   static constexpr std::string_view name = "cross_entropy";
   static constexpr std::size_t operands = 2;
-
   std::vector<value_type> infer(type_list inputs) const {
     require_labelled(inputs[0], inputs[1]);
     return {{shape{}, dtype::float32}, inputs[0]};
@@ -106,7 +98,6 @@ struct cross_entropy_kind {
 struct mean_squared_error_kind {
   static constexpr std::string_view name = "mean_squared_error";
   static constexpr std::size_t operands = 2;
-
   std::vector<value_type> infer(type_list inputs) const {
     for (const value_type& t : inputs)
       if (t.type != dtype::float32) throw shape_error("expected float32");
@@ -134,18 +125,14 @@ value_type require_rows(const value_type& x, const std::array<value_type, 2>& pa
   if (x.dims.rank() == 0 || x.dims.back() == 0) throw shape_error("rows of x have no elements");
   const shape row{x.dims.back()};
   if (parameters[0].dims != row || parameters[1].dims != row)
-    throw shape_error(fmt::format("gamma and beta must have shape {}", to_string(row)));
-  if (!(epsilon > 0)) throw shape_error(fmt::format("epsilon must be above 0, not {:f}", epsilon));
+    fail_with<shape_error>("gamma and beta must have shape {}", to_string(row));
+  if (!(epsilon > 0)) fail_with<shape_error>("epsilon must be above 0, not {:f}", epsilon);
   return {shape{x.dims.size() / x.dims.back()}, dtype::float32};
 }
 
 struct layer_norm_attributes {
   float epsilon = 1;
-
-  void keep(archive& a) {
-    a.version(1);
-    a.field("epsilon", epsilon);
-  }
+  void keep(archive& a) { keep_attributes(a, "epsilon", epsilon); }
   layer_norm_rows grid_of(const shape& x) const { return {x.size() / x.back(), x.back(), epsilon}; }
 };
 
@@ -153,7 +140,6 @@ struct layer_norm_attributes {
 struct layer_norm_gradient_kind : layer_norm_attributes {
   static constexpr std::string_view name = "layer_norm_gradient";
   static constexpr std::size_t operands = 5;
-
   std::vector<value_type> infer(type_list inputs) const {
     const value_type &x = inputs[0], &gamma = inputs[1], &mean = inputs[2], &deviation = inputs[3],
                      &dy = inputs[4];
@@ -175,7 +161,6 @@ struct layer_norm_gradient_kind : layer_norm_attributes {
 struct layer_norm_kind : layer_norm_attributes {
   static constexpr std::string_view name = "layer_norm";
   static constexpr std::size_t operands = 3;
-
   std::vector<value_type> infer(type_list inputs) const {
     const value_type statistic = require_rows(inputs[0], {inputs[1], inputs[2]}, epsilon);
     return {inputs[0], statistic, statistic};
@@ -203,15 +188,12 @@ struct layer_norm_kind : layer_norm_attributes {
 value softmax(const value& x, std::source_location where) {
   return x.owner(where).apply_one(made(softmax_kind()), {x}, where);
 }
-
 value cross_entropy(const value& logits, const value& labels, std::source_location where) {
   return logits.owner(where).apply_one(made(cross_entropy_kind()), {logits, labels}, where);
 }
-
 value mean_squared_error(const value& a, const value& b, std::source_location where) {
   return a.owner(where).apply_one(made(mean_squared_error_kind()), {a, b}, where);
 }
-
 value layer_norm(const value& x, const value& gamma, const value& beta, float epsilon,
                  std::source_location where) {
   return x.owner(where).apply_one(made(layer_norm_kind{{epsilon}}), {x, gamma, beta}, where);

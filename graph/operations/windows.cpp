@@ -1,13 +1,9 @@
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/operations/kinds.hpp>
-#include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/kernels/pooling.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
-#include <string_view>
 
 namespace mailgrad {
 
@@ -19,7 +15,6 @@ std::string to_string(const padding& p) {
 
 namespace {
 
-/// Windows along one axis.
 struct axis {
   std::size_t before, after, count;
 };
@@ -39,11 +34,10 @@ axis place_along(std::size_t extent, std::size_t window, std::size_t stride, con
   }
   const std::string_view name = which == 0 ? "rows" : "columns";
   if (std::max(before, after) >= window)
-    throw shape_error(
-        fmt::format("{} {} of padding need a window of more than {}", std::max(before, after), name, window));
+    fail_with<shape_error>("{} {} of padding need a window of more than {}", std::max(before, after), name,
+                           window);
   const std::size_t padded = extent + before + after;
-  if (window > padded)
-    throw shape_error(fmt::format("a window of {} {} does not fit into {}", window, name, padded));
+  if (window > padded) fail_with<shape_error>("a window of {} {} does not fit into {}", window, name, padded);
   return {before, after, (padded - window) / stride + 1};
 }
 
@@ -54,17 +48,14 @@ axis place_along(std::size_t extent, std::size_t window, std::size_t stride, con
 window_grid place_windows(const shape& image, const std::array<std::size_t, 2>& window,
                           const std::array<std::size_t, 2>& stride, const padding& pad) {
   if (image.rank() != 4)
-    throw shape_error(
-        fmt::format("images are [batch, height, width, channels], not of rank {}", image.rank()));
+    fail_with<shape_error>("images are [batch, height, width, channels], not of rank {}", image.rank());
   if (image[1] == 0 || image[2] == 0) throw shape_error("an image has no pixels");
-  if (window[0] == 0 || window[1] == 0)
-    throw shape_error(fmt::format("a window of {}x{}", window[0], window[1]));
-  if (stride[0] == 0 || stride[1] == 0)
-    throw shape_error(fmt::format("a stride of {}x{}", stride[0], stride[1]));
+  if (window[0] == 0 || window[1] == 0) fail_with<shape_error>("a window of {}x{}", window[0], window[1]);
+  if (stride[0] == 0 || stride[1] == 0) fail_with<shape_error>("a stride of {}x{}", stride[0], stride[1]);
   constexpr std::size_t most = std::size_t{1} << 31;
   if (std::max({window[0], window[1], stride[0], stride[1]}) > most)
-    throw shape_error(fmt::format("windows of {}x{} every {}x{} pixels; at most {} are possible", window[0],
-                                  window[1], stride[0], stride[1], most));
+    fail_with<shape_error>("windows of {}x{} every {}x{} pixels; at most {} are possible", window[0],
+                           window[1], stride[0], stride[1], most);
   const axis down = place_along(image[1], window[0], stride[0], pad, 0);
   const axis across = place_along(image[2], window[1], stride[1], pad, 1);
   return {.batch = image[0],
@@ -86,7 +77,6 @@ window_grid place_windows(const shape& image, const std::array<std::size_t, 2>& 
 /// The order of axes that a node of ONNX gives them: channels stand before rows and columns there.
 using onnx_order = std::vector<std::int64_t>;
 
-/// The windows as attributes of a node of ONNX.
 std::vector<onnx_attribute> onnx_windows(const window_grid& g) {
   const auto list = [](std::initializer_list<std::size_t> extents) {
     return std::vector<std::int64_t>(extents.begin(), extents.end());
@@ -102,21 +92,19 @@ shape y_dims(const convolution_shape& c) {
 
 struct convolution_attributes {
   convolution_options options{};
-
   void keep_options(archive& a) {
     a.version(1);
     a.field("stride", options.stride);
     a.field("padding", options.pad);
   }
-  /// Places the windows of w over x.
   convolution_shape shape_of(const value_type& x, const value_type& w) const {
     if (x.type != dtype::float32 || w.type != dtype::float32)
       throw shape_error("images and weights are float32");
     if (w.dims.rank() != 4)
-      throw shape_error(fmt::format("weights are [rows, columns, in, out], not of rank {}", w.dims.rank()));
+      fail_with<shape_error>("weights are [rows, columns, in, out], not of rank {}", w.dims.rank());
     const window_grid g = place_windows(x.dims, {w.dims[0], w.dims[1]}, options.stride, options.pad);
     if (g.channels != w.dims[2])
-      throw shape_error(fmt::format("images of {} channels against weights for {}", g.channels, w.dims[2]));
+      fail_with<shape_error>("images of {} channels against weights for {}", g.channels, w.dims[2]);
     return {g, w.dims[3]};
   }
 };
@@ -137,7 +125,6 @@ struct data_gradient_kind : convolution_attributes {
   static constexpr std::string_view name = "conv2d_data_gradient";
   static constexpr std::size_t operands = 2;
   shape images{};
-
   void keep(archive& a) {
     keep_options(a);
     a.field("images", images);
@@ -157,7 +144,6 @@ struct weight_gradient_kind : convolution_attributes {
   static constexpr std::string_view name = "conv2d_weight_gradient";
   static constexpr std::size_t operands = 2;
   shape weights{};
-
   void keep(archive& a) {
     keep_options(a);
     a.field("weights", weights);
@@ -175,7 +161,6 @@ struct weight_gradient_kind : convolution_attributes {
 struct convolution_kind : convolution_attributes {
   static constexpr std::string_view name = "conv2d";
   static constexpr std::size_t operands = 2;
-
   void keep(archive& a) { keep_options(a); }
   std::vector<value_type> infer(type_list inputs) const {
     return {{y_dims(shape_of(inputs[0], inputs[1])), dtype::float32}};
@@ -209,7 +194,6 @@ enum class pooling : std::uint8_t { max, average };
 struct pooling_attributes {
   pooling how = pooling::max; ///< says the name
   pooling_options options{};
-
   void keep_options(archive& a) {
     a.version(1);
     a.field("window", options.window);
@@ -227,7 +211,6 @@ shape pooled_dims(const window_grid& g) { return {g.batch, g.out_height, g.out_w
 /// Inputs: dy, and for max pooling the position chosen in each window.
 struct pooling_gradient_kind : pooling_attributes {
   shape images{};
-
   std::string_view name() const {
     return how == pooling::max ? "max_pool_gradient" : "average_pool_gradient";
   }
@@ -258,7 +241,6 @@ struct pooling_gradient_kind : pooling_attributes {
 /// Outputs: y, and for max pooling the position chosen in each window.
 struct pooling_kind : pooling_attributes {
   static constexpr std::size_t operands = 1;
-
   std::string_view name() const { return how == pooling::max ? "max_pool" : "average_pool"; }
   void keep(archive& a) { keep_options(a); }
   std::vector<value_type> infer(type_list inputs) const {
@@ -297,11 +279,9 @@ struct pooling_kind : pooling_attributes {
 value conv2d(const value& x, const value& w, const convolution_options& options, std::source_location where) {
   return x.owner(where).apply_one(made(convolution_kind{{options}}), {x, w}, where);
 }
-
 value max_pool(const value& x, const pooling_options& options, std::source_location where) {
   return x.owner(where).apply_one(made(pooling_kind{{pooling::max, options}}), {x}, where);
 }
-
 value average_pool(const value& x, const pooling_options& options, std::source_location where) {
   return x.owner(where).apply_one(made(pooling_kind{{pooling::average, options}}), {x}, where);
 }

@@ -1,13 +1,10 @@
 #include <mailgrad/graph/placement/partition.hpp>
 
-#include <mailgrad/graph/graph.hpp>
-
 #include <algorithm>
 #include <compare>
 #include <map>
 
 namespace mailgrad {
-
 namespace {
 
 /// The largest number of times that a chain of operands changes its device before an operation, and the
@@ -15,7 +12,6 @@ namespace {
 struct segment_key {
   std::size_t crossings = 0;
   std::size_t where = 0; ///< index in placement::devices()
-
   friend auto operator<=>(const segment_key&, const segment_key&) = default;
 };
 
@@ -99,7 +95,6 @@ private:
     }
   }
 
-  /// Records that segment `reader` needs these values.
   void connect(std::span<const value> values, std::size_t reader) {
     for (const value& v : values) {
       if (!computes(v.node()) || number_of(v.node()) == reader) continue;
@@ -135,14 +130,6 @@ private:
 std::vector<segment> cut_into_segments(const graph& g, const placement& places,
                                        std::span<const wanted_value> wanted) {
   return cutting(g, places, wanted).run();
-}
-
-std::size_t bytes_between(const segment& from, const segment& to) {
-  std::size_t bytes = 0;
-  for (const value& v : to.imports)
-    if (std::ranges::find(from.exports, v) != from.exports.end())
-      bytes += v.dims().size() * byte_size(v.type().type);
-  return bytes;
 }
 
 } // namespace mailgrad

@@ -1,12 +1,6 @@
 #pragma once
 
-#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
-
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <vector>
 
 namespace mailgrad {
 
@@ -35,8 +29,5 @@ struct segment {
 ///         computed.
 std::vector<segment> cut_into_segments(const graph& g, const placement& places,
                                        std::span<const wanted_value> wanted);
-
-/// The bytes of the values that `from` computes for `to`.
-std::size_t bytes_between(const segment& from, const segment& to);
 
 } // namespace mailgrad

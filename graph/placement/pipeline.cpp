@@ -1,16 +1,11 @@
 #include <mailgrad/graph/placement/pipeline.hpp>
-
-#include <mailgrad/graph/graph.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 namespace mailgrad {
-
 namespace {
 
 /// How far a cut may be from the best balance if it sends fewer bytes, as a part of one stage's work.
@@ -80,9 +75,8 @@ std::vector<std::optional<std::uint32_t>> stages_of(const graph& g, const value&
                                                     std::source_location where) {
   const forward_pass f = walk(g, loss);
   if (count == 0 || f.operations.size() < count)
-    throw graph_error(
-        fmt::format("{}: a pipeline of {} stages from a model of {} operations; each stage needs one",
-                    line_of(where), count, f.operations.size()));
+    fail_with<graph_error>("{}: a pipeline of {} stages from a model of {} operations; each stage needs one",
+                           line_of(where), count, f.operations.size());
   std::vector<std::optional<std::uint32_t>> stages(g.nodes().size());
   std::size_t first = 0;
   for (std::size_t stage = 0; stage < count; ++stage) {
@@ -97,13 +91,11 @@ std::vector<std::optional<std::uint32_t>> stages_of(const graph& g, const value&
 void place_in_stages(graph& g, std::span<const std::optional<std::uint32_t>> stages,
                      std::span<const device> devices) {
   if (stages.size() > g.nodes().size())
-    throw graph_error(
-        fmt::format("pipeline: stages of {} nodes for a graph of {}", stages.size(), g.nodes().size()));
+    fail_with<graph_error>("pipeline: stages of {} nodes for a graph of {}", stages.size(), g.nodes().size());
   for (const auto& stage : stages)
     if (stage && *stage >= devices.size())
-      throw graph_error(
-          fmt::format("pipeline: stage {} is placed on one of {} devices; name one for each stage", *stage,
-                      devices.size()));
+      fail_with<graph_error>("pipeline: stage {} is placed on one of {} devices; name one for each stage",
+                             *stage, devices.size());
   for (std::uint32_t id = 0; id < stages.size(); ++id)
     if (stages[id] && !std::holds_alternative<device>(g.nodes()[id].place))
       g.place_node(id, devices[*stages[id]]);

@@ -1,14 +1,6 @@
 #pragma once
 
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/tensor/device.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <source_location>
-#include <span>
-#include <vector>
 
 namespace mailgrad {
 

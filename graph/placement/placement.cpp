@@ -1,17 +1,10 @@
-#include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
-#include <optional>
-#include <string>
-#include <utility>
 
 namespace mailgrad {
-
 namespace {
 
 /// A GPU may belong to the machine of a worker. Whether it is there is found out where the run begins.
@@ -20,7 +13,7 @@ device checked(device d, const std::source_location& line) {
   try {
     require_available(d);
   } catch (const device_error& e) {
-    throw graph_error(fmt::format("{}: device scope: {}", line_of(line), e.what()));
+    fail_with<graph_error>("{}: device scope: {}", line_of(line), e.what());
   }
   return d;
 }
@@ -29,18 +22,9 @@ device parsed(std::string_view name, const std::source_location& line) {
   try {
     return parse_device(name);
   } catch (const device_error& e) {
-    throw graph_error(fmt::format("{}: device scope: {}", line_of(line), e.what()));
+    fail_with<graph_error>("{}: device scope: {}", line_of(line), e.what());
   }
 }
-
-} // namespace
-
-device_scope::device_scope(graph& g, device where, std::source_location line)
-    : scope_(g, checked(where, line)) {}
-device_scope::device_scope(graph& g, std::string_view name, std::source_location line)
-    : device_scope(g, parsed(name, line), line) {}
-
-namespace {
 
 bool computes(const graph& g, std::uint32_t id) {
   return std::holds_alternative<operation_node>(g.nodes()[id].what);
@@ -77,7 +61,6 @@ private:
   std::vector<std::vector<char>> waits_for_;
 };
 
-/// Walks a graph in its order and places each operation.
 class placing {
 public:
   placing(const graph& g, device first) : graph_(g), first_(first), places_(g.nodes().size(), 0) {}
@@ -129,7 +112,27 @@ private:
   device_order order_;
 };
 
+const operation_node* operation_of(const graph& g, const value& v) {
+  return std::get_if<operation_node>(&g.of(v).what);
+}
+
+/// Whether `v` adds two values from two devices. Both must have its shape, since a value that is broadcast is
+/// no addend by itself.
+bool joins_devices(const graph& g, const placement& places, const value& v) {
+  const operation_node* const node = operation_of(g, v);
+  if (!node || (*node)->function() != elementwise_function::add) return false;
+  const std::vector<value>& operands = g.of(v).inputs;
+  for (const value& x : operands)
+    if (!operation_of(g, x) || x.dims() != v.dims()) return false;
+  return operands.size() == 2 && places.of(operands[0].node()) != places.of(operands[1].node());
+}
+
 } // namespace
+
+device_scope::device_scope(graph& g, device where, std::source_location line)
+    : scope_(g, checked(where, line)) {}
+device_scope::device_scope(graph& g, std::string_view name, std::source_location line)
+    : device_scope(g, parsed(name, line), line) {}
 
 placement::placement(const graph& g, device first) {
   placing p(g, first);
@@ -141,8 +144,8 @@ placement::placement(const graph& g, device first) {
 
 device placement::of(std::uint32_t node) const {
   if (node >= places_.size())
-    throw graph_error(
-        fmt::format("placement: there is no node {} among the {} that were placed", node, places_.size()));
+    fail_with<graph_error>("placement: there is no node {} among the {} that were placed", node,
+                           places_.size());
   return devices_[places_[node]];
 }
 
@@ -151,8 +154,8 @@ void require_devices(const graph& g, const placement& places, std::span<const de
     if (!computes(g, id) || std::ranges::find(devices, places.of(id)) != devices.end()) continue;
     std::string known;
     for (const device d : devices) known.append(known.empty() ? "" : ", ").append(to_string(d));
-    throw graph_error(fmt::format("{}: {} is placed on {}, which is no device of its worker; it has {}",
-                                  line_of(g.nodes()[id]), name_of(g, id), to_string(places.of(id)), known));
+    fail_with<graph_error>("{}: {} is placed on {}, which is no device of its worker; it has {}",
+                           line_of(g.nodes()[id]), name_of(g, id), to_string(places.of(id)), known);
   }
 }
 
@@ -165,10 +168,10 @@ void require_variables_apart(const graph& g, const placement& places, const valu
       if (!std::holds_alternative<variable_node>(g.of(v).what)) continue;
       auto& other = reader[v.node()];
       if (other && places.of(*other) != places.of(id))
-        throw graph_error(fmt::format(
+        fail_with<graph_error>(
             "{}: variable '{}' is read by {} and by {}: under hogwild they would "
             "read different values in one step; place them on one device, or take another policy",
-            line_of(g.nodes()[id]), g.of(v).name, in_words(g, places, id), in_words(g, places, *other)));
+            line_of(g.nodes()[id]), g.of(v).name, in_words(g, places, id), in_words(g, places, *other));
       other = id;
     }
   }
@@ -186,34 +189,15 @@ void require_one_way(const graph& g, const placement& places, const value& loss)
     for (const value& v : g.nodes()[id].inputs) {
       if (!computes(g, v.node())) continue;
       if (order.waits(index_of(v.node()), index_of(id)))
-        throw graph_error(fmt::format(
+        fail_with<graph_error>(
             "{0}: {1} on {2} reads {3}, which itself waits for {2}: the stages of a pipeline must follow one "
             "another; place it on {4} too",
             line_of(g.nodes()[id]), name_of(g, id), to_string(places.of(id)), in_words(g, places, v.node()),
-            to_string(places.of(v.node()))));
+            to_string(places.of(v.node())));
       order.add_wait(index_of(id), index_of(v.node()));
     }
   }
 }
-
-namespace {
-
-const operation_node* operation_of(const graph& g, const value& v) {
-  return std::get_if<operation_node>(&g.of(v).what);
-}
-
-/// Whether `v` adds two values from two devices. Both must have its shape, since a value that is broadcast is
-/// no addend by itself.
-bool joins_devices(const graph& g, const placement& places, const value& v) {
-  const operation_node* const node = operation_of(g, v);
-  if (!node || (*node)->function() != elementwise_function::add) return false;
-  const std::vector<value>& operands = g.of(v).inputs;
-  for (const value& x : operands)
-    if (!operation_of(g, x) || x.dims() != v.dims()) return false;
-  return operands.size() == 2 && places.of(operands[0].node()) != places.of(operands[1].node());
-}
-
-} // namespace
 
 /// Follows only the left operands. Adding a, b and c in order gives the same bits as (a + b) + c, but not as
 /// a + (b + c).

@@ -1,13 +1,6 @@
 #pragma once
 
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/tensor/device.hpp>
-
-#include <cstdint>
-#include <source_location>
-#include <span>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 

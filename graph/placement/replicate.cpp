@@ -1,21 +1,17 @@
-#include <mailgrad/graph/placement/replicate.hpp>
-
 #include <mailgrad/graph/operations.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/graph/placement/replicate.hpp>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 
 namespace mailgrad {
-
 namespace {
 
 [[noreturn]] void fail(const std::source_location& where, const std::string& what) {
-  throw graph_error(fmt::format("{}: replicate: {}", line_of(where), what));
+  fail_with<graph_error>("{}: replicate: {}", line_of(where), what);
 }
 
-/// Returns the batch, which must be the same for all inputs.
 std::size_t common_batch(const named_values& inputs, const std::source_location& where) {
   if (inputs.all().empty()) fail(where, "there are no inputs to split");
   const named_value& first = inputs.all().front();
@@ -47,7 +43,7 @@ value named_values::at(std::string_view name, std::source_location where) const 
   if (found != values_.end()) return found->what;
   std::string known;
   for (const named_value& v : values_) known.append(known.empty() ? "" : ", ").append(v.name);
-  throw graph_error(fmt::format("{}: there is no value '{}' among {}", line_of(where), name, known));
+  fail_with<graph_error>("{}: there is no value '{}' among {}", line_of(where), name, known);
 }
 
 value replicate(const batched_function& fn, std::span<const device> devices, const named_values& inputs,

@@ -1,16 +1,6 @@
 #pragma once
 
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/tensor/device.hpp>
-
-#include <cstddef>
-#include <functional>
-#include <initializer_list>
-#include <source_location>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
@@ -19,7 +9,6 @@ struct named_value {
   value what;
 };
 
-/// Values found by name.
 class named_values {
 public:
   named_values(std::initializer_list<named_value> values) : values_(values) {}

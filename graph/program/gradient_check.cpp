@@ -1,7 +1,6 @@
-#include <mailgrad/graph/program/gradient_check.hpp>
-
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/operations.hpp>
+#include <mailgrad/graph/program/gradient_check.hpp>
 
 #include <fmt/format.h>
 
@@ -9,7 +8,6 @@
 #include <random>
 
 namespace mailgrad {
-
 namespace {
 
 /// Draws a different weight for each element, so that errors of several elements cannot cancel.
@@ -55,7 +53,6 @@ std::vector<float> dense_gradient(const adjoint& a, const value& source, const f
   return sum;
 }
 
-/// Measures slopes of the weighted sum.
 class moved_sum {
 public:
   moved_sum(const value& y, const feeds& fed, std::uint64_t step)
@@ -63,7 +60,6 @@ public:
 
   std::size_t size(const value& source) { return trial_.of(source).size(); }
 
-  /// The slope with respect to one element of a source.
   double slope(const value& source, std::size_t element, float epsilon) {
     float& coordinate = trial_.of(source).values()[element];
     const float here = coordinate;

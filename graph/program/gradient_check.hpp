@@ -2,12 +2,6 @@
 
 #include <mailgrad/graph/program/trial_run.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
 namespace mailgrad {
 
 struct gradient_tolerance {

@@ -1,40 +1,17 @@
 #include <mailgrad/graph/program/program.hpp>
-
-#include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
-#include <mailgrad/tensor/block.hpp>
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <stdexcept>
-#include <utility>
+#include <mailgrad/tensor/fail_with.hpp>
 
 namespace mailgrad {
 
-class program::implementation {
-public:
-  implementation(const graph& model, program_plan plan, device_queue& place);
+/// The memory of a program, and the arguments of its kernels, which change with the addresses.
+struct program::implementation {
+  implementation(const graph& g, program_plan made, device_queue& place);
 
-  void bind(const value& source, const void* memory);
-  void bind_fetch(std::size_t index, void* memory, next_use use);
-  std::size_t fetch_bytes(std::size_t index) const { return plan_.storages[storage_of_fetch(index)].bytes; }
-  const void* fetched(std::size_t index) const { return memory_[storage_of_fetch(index)].address; }
-  bool needs(const value& source) const {
-    return source.is_of(model_) && plan_.storage_of(source) != storage::none;
-  }
-  void run(const stream& s, std::uint64_t number, const completion& done);
-  void queue(const cuda_stream& s, const std::function<void(std::string_view)>& queued);
-  void raise(const cuda::fault_word& fault) const;
-  std::size_t arena_bytes() const noexcept { return arena_.bytes(); }
-  std::size_t kernel_count() const noexcept { return plan_.steps.size(); }
-
-private:
-  /// The memory of a storage, and the arguments of kernels that change with its address.
   struct bound_memory {
     const void* address = nullptr;
-    std::vector<const void**> uses;
+    std::vector<const void**> uses; ///< the arguments of kernels that are this address
   };
   /// What the kernel of a step is called with.
   struct arguments {
@@ -42,157 +19,82 @@ private:
     std::vector<void*> outputs;
     next_use output_use = next_use::soon;
   };
+  std::size_t storage_of_fetch(std::size_t index) const {
+    if (index < plan.fetches.size()) return plan.fetches[index];
+    fail_with<std::invalid_argument>("program: there is no fetch {}; it has {}", index, plan.fetches.size());
+  }
 
-  std::size_t storage_of_fetch(std::size_t index) const;
-  const void* first_address_of(const storage& s) const;
-  void keep_constants(device_queue& place);
-  void take_workspace_for_products(const device_queue& place) const;
-  void require_bound() const;
-  void run_step(const stream& s, std::size_t step, std::uint64_t number);
-  void link();
-  void move(std::size_t storage, const void* memory);
+  /// Constants are 4 bytes an element, whatever their type.
+  void keep_constants(device_queue& place) {
+    for (storage& s : plan.storages) {
+      if (s.where != storage::place::constant) continue;
+      memory copy = place.allocate(s.bytes);
+      place.write({static_cast<const float*>(s.constant), s.bytes / sizeof(float)}, copy);
+      s.constant = copy.on<std::byte>(place.where()).data();
+      constants.push_back(std::move(copy));
+    }
+  }
 
-  const graph& model_;
-  program_plan plan_;
-  memory arena_; ///< values, then the scratch memory that all kernels use in turn
-  std::byte* values_;
-  void* scratch_;
-  std::vector<memory> constants_;    ///< copies of those that the queue's kernels cannot read where they are
-  std::vector<bound_memory> memory_; ///< by storage
-  std::vector<arguments> arguments_; ///< by step
+  /// A queue that never multiplies does without.
+  void take_workspace_for_products(const device_queue& place) const {
+    const auto* const gpu = std::get_if<cuda_stream>(&place.where());
+    const auto multiplies = [](const planned_step& s) {
+      return dynamic_cast<const multiplying*>(s.work.get()) != nullptr;
+    };
+    if (gpu != nullptr && std::ranges::any_of(plan.steps, multiplies)) gpu->products->take_workspace();
+  }
+
+  void require_bound() const {
+    for (std::size_t i = 0; i < bound.size(); ++i) {
+      const storage& s = plan.storages[i];
+      if (s.where == storage::place::source && s.bytes != 0 && bound[i].address == nullptr)
+        fail_with<std::logic_error>("program: nothing is bound to '{}'", s.name);
+    }
+  }
+
+  void run_step(const stream& s, std::size_t step, std::uint64_t number) {
+    const arguments& a = called[step];
+    plan.steps[step].work->run(s, {a.inputs, a.outputs, scratch, number, a.output_use});
+  }
+
+  void link() {
+    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+      const planned_step& s = plan.steps[i];
+      arguments& a = called[i];
+      a.inputs.resize(s.inputs.size());
+      a.outputs.resize(s.outputs.size());
+      for (std::size_t k = 0; k < s.inputs.size(); ++k) bound[s.inputs[k]].uses.push_back(&a.inputs[k]);
+      for (std::size_t k = 0; k < s.outputs.size(); ++k)
+        bound[s.outputs[k]].uses.push_back(const_cast<const void**>(&a.outputs[k]));
+    }
+    for (std::size_t s = 0; s < bound.size(); ++s) {
+      const storage& first = plan.storages[s];
+      move(s, first.where == storage::place::arena ? values + first.offset : first.constant);
+    }
+  }
+
+  void move(std::size_t storage, const void* to) {
+    bound[storage].address = to;
+    for (const void** use : bound[storage].uses) *use = to;
+  }
+
+  const graph& model;
+  program_plan plan;
+  memory arena; ///< values, then the scratch memory that all kernels use in turn
+  std::byte* values;
+  void* scratch;
+  std::vector<memory> constants;   ///< copies of those that the queue's kernels cannot read where they are
+  std::vector<bound_memory> bound; ///< by storage
+  std::vector<arguments> called;   ///< by step
 };
 
-program::implementation::implementation(const graph& model, program_plan plan, device_queue& place)
-    : model_(model), plan_(std::move(plan)),
-      arena_(place.allocate(plan_.arena_bytes + aligned(plan_.scratch_bytes))),
-      values_(arena_.on<std::byte>(place.where()).data()), scratch_(values_ + plan_.arena_bytes),
-      memory_(plan_.storages.size()), arguments_(plan_.steps.size()) {
-  if (!arena_.is_on_host()) keep_constants(place);
+program::implementation::implementation(const graph& g, program_plan made, device_queue& place)
+    : model(g), plan(std::move(made)), arena(place.allocate(plan.arena_bytes + aligned(plan.scratch_bytes))),
+      values(arena.on<std::byte>(place.where()).data()), scratch(values + plan.arena_bytes),
+      bound(plan.storages.size()), called(plan.steps.size()) {
+  if (!arena.is_on_host()) keep_constants(place);
   take_workspace_for_products(place);
   link();
-}
-
-/// A queue that never multiplies does without.
-void program::implementation::take_workspace_for_products(const device_queue& place) const {
-  const auto* const gpu = std::get_if<cuda_stream>(&place.where());
-  const auto multiplies = [](const planned_step& s) {
-    return dynamic_cast<const multiplying*>(s.work.get()) != nullptr;
-  };
-  if (gpu != nullptr && std::ranges::any_of(plan_.steps, multiplies)) gpu->products->take_workspace();
-}
-
-/// Constants are 4 bytes an element, whatever their type.
-void program::implementation::keep_constants(device_queue& place) {
-  for (storage& s : plan_.storages) {
-    if (s.where != storage::place::constant) continue;
-    memory copy = place.allocate(s.bytes);
-    place.write({static_cast<const float*>(s.constant), s.bytes / sizeof(float)}, copy);
-    s.constant = copy.on<std::byte>(place.where()).data();
-    constants_.push_back(std::move(copy));
-  }
-}
-
-void program::implementation::link() {
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    const planned_step& s = plan_.steps[i];
-    arguments& a = arguments_[i];
-    a.inputs.resize(s.inputs.size());
-    a.outputs.resize(s.outputs.size());
-    for (std::size_t k = 0; k < s.inputs.size(); ++k) memory_[s.inputs[k]].uses.push_back(&a.inputs[k]);
-    for (std::size_t k = 0; k < s.outputs.size(); ++k)
-      memory_[s.outputs[k]].uses.push_back(const_cast<const void**>(&a.outputs[k]));
-  }
-  for (std::size_t s = 0; s < memory_.size(); ++s) move(s, first_address_of(plan_.storages[s]));
-}
-
-const void* program::implementation::first_address_of(const storage& s) const {
-  switch (s.where) {
-  case storage::place::arena:
-    return values_ + s.offset;
-  case storage::place::constant:
-    return s.constant;
-  case storage::place::source:
-    return nullptr;
-  }
-  return nullptr;
-}
-
-void program::implementation::move(std::size_t storage, const void* memory) {
-  memory_[storage].address = memory;
-  for (const void** use : memory_[storage].uses) *use = memory;
-}
-
-std::size_t program::implementation::storage_of_fetch(std::size_t index) const {
-  if (index < plan_.fetches.size()) return plan_.fetches[index];
-  throw std::invalid_argument(
-      fmt::format("program: there is no fetch {}; it has {}", index, plan_.fetches.size()));
-}
-
-void program::implementation::bind(const value& source, const void* memory) {
-  if (!source.is_of(model_)) throw graph_error("bind: the value belongs to another graph");
-  const std::size_t s = plan_.storage_of(source);
-  if (s != storage::none && plan_.storages[s].where == storage::place::source) move(s, memory);
-}
-
-void program::implementation::bind_fetch(std::size_t index, void* memory, next_use use) {
-  const std::size_t bound = storage_of_fetch(index);
-  const storage& s = plan_.storages[bound];
-  if (memory == nullptr && s.bytes != 0)
-    throw std::invalid_argument(
-        fmt::format("program: fetch {} of {} bytes is bound to no memory", index, s.bytes));
-  move(bound, memory);
-  if (s.only_step != storage::none) arguments_[s.only_step].output_use = use;
-}
-
-void program::implementation::require_bound() const {
-  for (std::size_t i = 0; i < memory_.size(); ++i) {
-    const storage& s = plan_.storages[i];
-    if (s.where == storage::place::source && s.bytes != 0 && memory_[i].address == nullptr)
-      throw std::logic_error(fmt::format("program: nothing is bound to '{}'", s.name));
-  }
-}
-
-void program::implementation::run(const stream& where, std::uint64_t number, const completion& done) {
-  if (const auto* gpu = std::get_if<cuda_stream>(&where)) {
-    if (done) throw std::logic_error("program: a run on a GPU ends after run() has returned");
-    cuda::begin_step(*gpu, number);
-    return queue(*gpu, {});
-  }
-  if (!arena_.is_on_host()) throw std::logic_error("program: one of a GPU cannot run on the host");
-  require_bound();
-  std::size_t running = 0;
-  try {
-    for (; running < plan_.steps.size(); ++running) run_step(where, running, number);
-  } catch (const std::out_of_range& e) {
-    throw std::out_of_range(fmt::format("{}: {}", plan_.steps[running].words, e.what()));
-  }
-  if (done) done();
-}
-
-void program::implementation::queue(const cuda_stream& where,
-                                    const std::function<void(std::string_view)>& queued) {
-  if (arena_.is_on_host()) throw std::logic_error("program: one of the host cannot run on a GPU");
-  require_bound();
-  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-    cuda_stream s = where;
-    s.operation = static_cast<std::uint32_t>(i);
-    run_step(s, i, 0); // kernels read the step's number from the stream's status
-    if (queued) queued(plan_.steps[i].words);
-  }
-}
-
-void program::implementation::run_step(const stream& s, std::size_t step, std::uint64_t number) {
-  const arguments& a = arguments_[step];
-  plan_.steps[step].work->run(s, {a.inputs, a.outputs, scratch_, number, a.output_use});
-}
-
-void program::implementation::raise(const cuda::fault_word& fault) const {
-  try {
-    cuda::raise(fault);
-  } catch (const std::out_of_range& e) {
-    if (fault.operation() >= plan_.steps.size()) throw; // of another program of the queue
-    throw std::out_of_range(fmt::format("{}: {}", plan_.steps[fault.operation()].words, e.what()));
-  }
 }
 
 namespace {
@@ -221,19 +123,69 @@ program::~program() = default;
 program::program(program&&) noexcept = default;
 program& program::operator=(program&&) noexcept = default;
 
-void program::bind(const value& source, const void* memory) { self_->bind(source, memory); }
+void program::bind(const value& source, const void* memory) {
+  if (!source.is_of(self_->model)) throw graph_error("bind: the value belongs to another graph");
+  const std::size_t s = self_->plan.storage_of(source);
+  if (s != storage::none && self_->plan.storages[s].where == storage::place::source) self_->move(s, memory);
+}
+
 void program::bind_fetch(std::size_t index, void* memory, next_use use) {
-  self_->bind_fetch(index, memory, use);
+  const std::size_t bound = self_->storage_of_fetch(index);
+  const storage& s = self_->plan.storages[bound];
+  if (memory == nullptr && s.bytes != 0)
+    fail_with<std::invalid_argument>("program: fetch {} of {} bytes is bound to no memory", index, s.bytes);
+  self_->move(bound, memory);
+  if (s.only_step != storage::none) self_->called[s.only_step].output_use = use;
 }
-std::size_t program::fetch_bytes(std::size_t index) const { return self_->fetch_bytes(index); }
-const void* program::fetched(std::size_t index) const { return self_->fetched(index); }
-bool program::needs(const value& source) const { return self_->needs(source); }
-void program::run(const stream& s, std::uint64_t step, const completion& done) { self_->run(s, step, done); }
-void program::queue(const cuda_stream& s, const std::function<void(std::string_view)>& queued) {
-  self_->queue(s, queued);
+
+std::size_t program::fetch_bytes(std::size_t index) const {
+  return self_->plan.storages[self_->storage_of_fetch(index)].bytes;
 }
-void program::raise(const cuda::fault_word& fault) const { self_->raise(fault); }
-std::size_t program::arena_bytes() const noexcept { return self_->arena_bytes(); }
-std::size_t program::kernel_count() const noexcept { return self_->kernel_count(); }
+const void* program::fetched(std::size_t index) const {
+  return self_->bound[self_->storage_of_fetch(index)].address;
+}
+bool program::needs(const value& source) const {
+  return source.is_of(self_->model) && self_->plan.storage_of(source) != storage::none;
+}
+
+void program::run(const stream& where, std::uint64_t number, const completion& done) {
+  if (const auto* gpu = std::get_if<cuda_stream>(&where)) {
+    if (done) throw std::logic_error("program: a run on a GPU ends after run() has returned");
+    cuda::begin_step(*gpu, number);
+    return queue(*gpu, {});
+  }
+  if (!self_->arena.is_on_host()) throw std::logic_error("program: one of a GPU cannot run on the host");
+  self_->require_bound();
+  std::size_t running = 0;
+  try {
+    for (; running < kernel_count(); ++running) self_->run_step(where, running, number);
+  } catch (const std::out_of_range& e) {
+    fail_with<std::out_of_range>("{}: {}", self_->plan.steps[running].words, e.what());
+  }
+  if (done) done();
+}
+
+void program::queue(const cuda_stream& where, const std::function<void(std::string_view)>& queued) {
+  if (self_->arena.is_on_host()) throw std::logic_error("program: one of the host cannot run on a GPU");
+  self_->require_bound();
+  for (std::size_t i = 0; i < kernel_count(); ++i) {
+    cuda_stream s = where;
+    s.operation = static_cast<std::uint32_t>(i);
+    self_->run_step(s, i, 0); // kernels read the step's number from the stream's status
+    if (queued) queued(self_->plan.steps[i].words);
+  }
+}
+
+void program::raise(const cuda::fault_word& fault) const {
+  try {
+    cuda::raise(fault);
+  } catch (const std::out_of_range& e) {
+    if (fault.operation() >= kernel_count()) throw; // of another program of the queue
+    fail_with<std::out_of_range>("{}: {}", self_->plan.steps[fault.operation()].words, e.what());
+  }
+}
+
+std::size_t program::arena_bytes() const noexcept { return self_->arena.bytes(); }
+std::size_t program::kernel_count() const noexcept { return self_->plan.steps.size(); }
 
 } // namespace mailgrad

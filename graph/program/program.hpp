@@ -1,19 +1,9 @@
 #pragma once
 
 #include <mailgrad/graph/graph.hpp>
-#include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/tensor/memory.hpp>
-#include <mailgrad/tensor/stream.hpp>
-
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <span>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
-
 namespace cuda {
 struct fault_word; // kernels/cuda/stream_status.hpp
 }

@@ -1,37 +1,14 @@
-#include <mailgrad/graph/graph.hpp>
-#include <mailgrad/graph/operation.hpp>
 #include <mailgrad/graph/operations/elementwise.hpp>
 #include <mailgrad/graph/program/program_plan.hpp>
 #include <mailgrad/kernels/copy.hpp>
-#include <mailgrad/kernels/elementwise.hpp>
-#include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <optional>
-#include <utility>
 
 namespace mailgrad {
-
 namespace {
-
-/// Decides by plan_memory() which storages of `plan` share memory, and where in the arena each of them lies.
-void plan_storage(program_plan& plan);
-
-/// Lets a matrix product add the bias that the only kernel behind it would add: on a GPU that saves a kernel
-/// and a pass over the result. The bias must be there when the program begins. To be called before
-/// plan_storage().
-void join_products(program_plan& plan);
-
-/// Lets products read bfloat16. A value lies as bfloat16 alone if the kernel that makes it may write that and
-/// all that read it may read it, as bfloat16_form tells. Other values that products read get a copy: a kernel
-/// makes it before the first of them, and all read the same one. To be called before plan_storage().
-void round_products(program_plan& plan);
 
 using node_set = std::vector<std::uint32_t>; // ascending
 
@@ -109,7 +86,6 @@ private:
   std::vector<std::size_t> run_of_;
 };
 
-/// Returns the index of `v` in `values`, and appends it if it is missing.
 std::uint8_t place_of(const value& v, std::vector<value>& values) {
   const auto found = std::ranges::find(values, v);
   const auto place = static_cast<std::uint8_t>(found - values.begin());
@@ -162,23 +138,6 @@ fused_run describe(const graph& model, const node_set& nodes, const run_finder& 
   return run;
 }
 
-} // namespace
-
-std::vector<fused_run> find_fused_runs(const graph& model, std::span<const char> needed,
-                                       std::span<const value> fetches) {
-  if (needed.size() != model.nodes().size())
-    throw graph_error(
-        fmt::format("fusion: it is said of {} nodes whether they are needed, where the graph has {}",
-                    needed.size(), model.nodes().size()));
-  const run_finder finder(model, needed);
-  std::vector<fused_run> runs;
-  for (const node_set& nodes : finder.runs())
-    if (nodes.size() > 1) runs.push_back(describe(model, nodes, finder, fetches));
-  return runs;
-}
-
-namespace {
-
 bool alive_together(const lifetime& a, const lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
 /// Returns the offset of the smallest gap between values of `placed`, sorted by offset, that is large enough;
@@ -200,42 +159,8 @@ std::size_t best_gap(const std::vector<lifetime>& all, const std::vector<std::si
   return best_size == std::numeric_limits<std::size_t>::max() ? end : best;
 }
 
-} // namespace
-
-memory_plan plan_memory(const std::vector<lifetime>& lifetimes) {
-  std::vector<std::size_t> by_size(lifetimes.size());
-  std::iota(by_size.begin(), by_size.end(), std::size_t{0});
-  std::ranges::stable_sort(by_size, std::greater<>{}, [&](std::size_t i) { return lifetimes[i].bytes; });
-
-  memory_plan plan;
-  plan.offsets.resize(lifetimes.size());
-  std::vector<std::size_t> placed; // sorted by offset
-  for (const std::size_t i : by_size) {
-    plan.offsets[i] = best_gap(lifetimes, plan.offsets, placed, lifetimes[i]);
-    plan.bytes = std::max(plan.bytes, plan.offsets[i] + aligned(lifetimes[i].bytes));
-    const auto position =
-        std::ranges::upper_bound(placed, plan.offsets[i], {}, [&](std::size_t p) { return plan.offsets[p]; });
-    placed.insert(position, i);
-  }
-  return plan;
-}
-
-namespace {
-
 std::size_t bytes_of(const value_type& t) { return t.dims.size() * byte_size(t.type); }
 
-/// Copies a value that cannot be computed in the memory of its fetch: a source, or a value that is fetched
-/// twice.
-class fetch_executable : public executable {
-public:
-  explicit fetch_executable(std::size_t bytes) : bytes_(bytes) {}
-  void run(const stream& s, const call& c) override { copy_bytes(s, c.outputs[0], c.inputs[0], bytes_); }
-
-private:
-  std::size_t bytes_;
-};
-
-/// Names a node with its line: "models.cpp:12: gather".
 std::string in_words(const graph& model, std::uint32_t node) {
   const auto& n = model.nodes()[node];
   const auto* op = std::get_if<operation_node>(&n.what);
@@ -249,197 +174,150 @@ public:
     for (const node& n : model.nodes()) plan_.storages_of.emplace_back(n.outputs.size(), storage::none);
   }
 
-  void place_given(std::span<const value> given);
-  void place_nodes(std::span<const value> fetches, const std::vector<char>& needed);
-  void place_fetches(std::span<const value> fetches, std::size_t handed_on);
+  void place_given(std::span<const value> given) {
+    for (const value& v : given) {
+      const auto kept = kept_by_maker(v);
+      plan_.storages_of[v.node()][v.output()] = add({.where = storage::place::source,
+                                                     .bytes = kept.value_or(bytes_of(v.type())),
+                                                     .kept = kept.has_value(),
+                                                     .name = fmt::format("the output of node {}", v.node())});
+    }
+  }
+
+  /// Makes the steps of all nodes. A fused run takes the place of its last node.
+  void place_nodes(std::span<const value> fetches, const std::vector<char>& needed) {
+    const std::vector<fused_run> runs = find_fused_runs(model_, needed, fetches);
+    std::vector<const fused_run*> run_of(model_.nodes().size());
+    for (const fused_run& run : runs)
+      for (const std::uint32_t id : run.nodes) run_of[id] = &run;
+    for (std::uint32_t id = 0; id < model_.nodes().size(); ++id) {
+      if (!needed[id]) continue;
+      if (!run_of[id])
+        place_node(id);
+      else if (run_of[id]->nodes.back() == id)
+        place_run(*run_of[id]);
+    }
+  }
+
+  void place_fetches(std::span<const value> fetches, std::size_t handed_on) {
+    for (std::size_t i = 0; i < fetches.size(); ++i) {
+      std::size_t s = plan_.storage_of(fetches[i]);
+      const storage& found = plan_.storages[s];
+      if (found.kept && i >= handed_on)
+        fail_with<graph_error>("{}: a GPU does not make this value", in_words(model_, fetches[i].node()));
+      if (found.where != storage::place::arena || found.fetch != storage::none) s = copy_of(s);
+      plan_.storages[s].fetch = i;
+      plan_.fetches.push_back(s);
+    }
+    for (const std::size_t s : plan_.fetches) plan_.storages[s].last = plan_.steps.size();
+  }
+
   program_plan take() { return std::move(plan_); }
 
 private:
-  std::size_t add(storage s);
-  std::optional<std::size_t> kept_by_maker(const value& v) const;
-  void place_node(std::uint32_t id);
-  void place_operation(std::uint32_t id, const operation& op);
-  std::unique_ptr<executable> prepared(std::uint32_t id, const operation& op) const;
-  void place_run(const fused_run& run);
+  std::size_t add(storage s) {
+    plan_.storages.push_back(std::move(s));
+    return plan_.storages.size() - 1;
+  }
+
+  /// The bytes that the kernel of a given value keeps in its place, if it does. What this kind of device does
+  /// not compute has come from another kind, which keeps nothing.
+  std::optional<std::size_t> kept_by_maker(const value& v) const {
+    const auto* op = std::get_if<operation_node>(&model_.of(v).what);
+    if (where_ == device_kind::cpu || !op || (*op)->is_view()) return std::nullopt;
+    try {
+      return prepared(v.node(), **op)->kept_bytes(v.output());
+    } catch (const graph_error&) {
+      return std::nullopt;
+    }
+  }
+
+  void place_node(std::uint32_t id) {
+    const node& n = model_.nodes()[id];
+    if (const auto* op = std::get_if<operation_node>(&n.what)) return place_operation(id, **op);
+    storage s{.where = storage::place::source, .bytes = bytes_of(n.outputs[0]), .name = n.name};
+    if (const auto* fixed = std::get_if<constant_node>(&n.what)) {
+      s.where = storage::place::constant;
+      s.constant = fixed->values->data();
+    }
+    plan_.storages_of[id][0] = add(std::move(s));
+  }
+
+  void place_operation(std::uint32_t id, const operation& op) {
+    const node& n = model_.nodes()[id];
+    if (op.is_view()) {
+      if (n.inputs.empty() || bytes_of(n.inputs[0].type()) != bytes_of(n.outputs[0]))
+        fail_with<graph_error>("{} is a view of memory that is not as long as its result",
+                               in_words(model_, id));
+      plan_.storages_of[id][0] = plan_.storage_of(n.inputs[0]);
+      return;
+    }
+    std::vector<value> outputs;
+    for (std::uint32_t i = 0; i < n.outputs.size(); ++i)
+      outputs.emplace_back(const_cast<graph&>(model_), id, i); // a value is only a handle
+    place_step(prepared(id, op), n.inputs, outputs, op.overwrites());
+  }
+
+  std::unique_ptr<executable> prepared(std::uint32_t id, const operation& op) const {
+    const node& n = model_.nodes()[id];
+    if (!op.runs_on(where_)) fail_with<graph_error>("{} has no kernel for a GPU yet", in_words(model_, id));
+    std::vector<value_type> types;
+    for (const value& v : n.inputs) types.push_back(v.type());
+    try {
+      if (auto work = op.prepare(types, n.outputs, where_)) return work;
+    } catch (const shape_error& e) {
+      fail_with<graph_error>("{}: {}", in_words(model_, id), e.what());
+    }
+    fail_with<graph_error>("{} has nothing to run", in_words(model_, id));
+  }
+
+  void place_run(const fused_run& run) {
+    const std::size_t n = run.outputs.front().dims().size();
+    place_step(make_executable(run.chain, n, where_), run.inputs, run.outputs, run.overwrites);
+  }
+
   void place_step(std::unique_ptr<executable> work, std::span<const value> inputs,
-                  std::span<const value> outputs, std::optional<std::size_t> overwrites);
-  std::size_t copy_of(std::size_t from);
+                  std::span<const value> outputs, std::optional<std::size_t> overwrites) {
+    planned_step made{std::move(work)};
+    const std::size_t position = plan_.steps.size();
+    made.words = in_words(model_, outputs.front().node());
+    made.overwrites = overwrites;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      storage& s = plan_.storages[plan_.storage_of(inputs[i])];
+      if (s.kept != made.work->reads_kept(i))
+        fail_with<graph_error>("{}: operand {} is what a kernel keeps for its gradient", made.words, i);
+      made.inputs.push_back(plan_.storage_of(inputs[i]));
+      s.last = position;
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const value& v = outputs[i];
+      const auto kept = made.work->kept_bytes(i);
+      made.outputs.push_back(plan_.storages_of[v.node()][v.output()] =
+                                 add({.bytes = kept.value_or(bytes_of(v.type())),
+                                      .first = position,
+                                      .last = position,
+                                      .kept = kept.has_value()}));
+    }
+    plan_.steps.push_back(std::move(made));
+  }
+
+  /// Copies a value that cannot be computed in the memory of its fetch: a source, or a value that is fetched
+  /// twice.
+  std::size_t copy_of(std::size_t from) {
+    plan_.storages[from].last = plan_.steps.size();
+    const std::size_t bytes = plan_.storages[from].bytes;
+    planned_step made{
+        kernel([bytes](const stream& s, const call& c) { copy_bytes(s, c.outputs[0], c.inputs[0], bytes); })};
+    made.inputs = {from};
+    made.outputs = {add({.bytes = bytes, .first = plan_.steps.size()})};
+    plan_.steps.push_back(std::move(made));
+    return plan_.storages.size() - 1;
+  }
 
   const graph& model_;
   device_kind where_;
   program_plan plan_;
 };
-
-std::size_t planner::add(storage s) {
-  plan_.storages.push_back(std::move(s));
-  return plan_.storages.size() - 1;
-}
-
-void planner::place_given(std::span<const value> given) {
-  for (const value& v : given) {
-    storage s;
-    s.where = storage::place::source;
-    s.bytes = bytes_of(v.type());
-    s.name = fmt::format("the output of node {}", v.node());
-    if (const auto kept = kept_by_maker(v)) {
-      s.kept = true;
-      s.bytes = *kept;
-    }
-    plan_.storages_of[v.node()][v.output()] = add(std::move(s));
-  }
-}
-
-/// The bytes that the kernel of a given value keeps in its place, if it does. What this kind of device does
-/// not compute has come from another kind, which keeps nothing.
-std::optional<std::size_t> planner::kept_by_maker(const value& v) const {
-  const auto* op = std::get_if<operation_node>(&model_.of(v).what);
-  if (where_ == device_kind::cpu || !op || (*op)->is_view()) return std::nullopt;
-  try {
-    return prepared(v.node(), **op)->kept_bytes(v.output());
-  } catch (const graph_error&) {
-    return std::nullopt;
-  }
-}
-
-/// Makes the steps of all nodes. A fused run takes the place of its last node.
-void planner::place_nodes(std::span<const value> fetches, const std::vector<char>& needed) {
-  const std::vector<fused_run> runs = find_fused_runs(model_, needed, fetches);
-  std::vector<const fused_run*> run_of(model_.nodes().size());
-  for (const fused_run& run : runs)
-    for (const std::uint32_t id : run.nodes) run_of[id] = &run;
-  for (std::uint32_t id = 0; id < model_.nodes().size(); ++id) {
-    if (!needed[id]) continue;
-    if (!run_of[id])
-      place_node(id);
-    else if (run_of[id]->nodes.back() == id)
-      place_run(*run_of[id]);
-  }
-}
-
-void planner::place_node(std::uint32_t id) {
-  const node& n = model_.nodes()[id];
-  if (const auto* op = std::get_if<operation_node>(&n.what)) return place_operation(id, **op);
-  storage s;
-  s.bytes = bytes_of(n.outputs[0]);
-  s.name = n.name;
-  s.where = storage::place::source;
-  if (const auto* fixed = std::get_if<constant_node>(&n.what)) {
-    s.where = storage::place::constant;
-    s.constant = fixed->values->data();
-  }
-  plan_.storages_of[id][0] = add(std::move(s));
-}
-
-void planner::place_operation(std::uint32_t id, const operation& op) {
-  const node& n = model_.nodes()[id];
-  if (op.is_view()) {
-    if (n.inputs.empty() || bytes_of(n.inputs[0].type()) != bytes_of(n.outputs[0]))
-      throw graph_error(
-          fmt::format("{} is a view of memory that is not as long as its result", in_words(model_, id)));
-    plan_.storages_of[id][0] = plan_.storage_of(n.inputs[0]);
-    return;
-  }
-  std::vector<value> outputs;
-  for (std::uint32_t i = 0; i < n.outputs.size(); ++i)
-    outputs.emplace_back(const_cast<graph&>(model_), id, i); // a value is only a handle
-  place_step(prepared(id, op), n.inputs, outputs, op.overwrites());
-}
-
-std::unique_ptr<executable> planner::prepared(std::uint32_t id, const operation& op) const {
-  const node& n = model_.nodes()[id];
-  if (!op.runs_on(where_))
-    throw graph_error(fmt::format("{} has no kernel for a GPU yet", in_words(model_, id)));
-  std::vector<value_type> types;
-  for (const value& v : n.inputs) types.push_back(v.type());
-  try {
-    if (auto work = op.prepare(types, n.outputs, where_)) return work;
-  } catch (const shape_error& e) {
-    throw graph_error(fmt::format("{}: {}", in_words(model_, id), e.what()));
-  }
-  throw graph_error(fmt::format("{} has nothing to run", in_words(model_, id)));
-}
-
-void planner::place_run(const fused_run& run) {
-  const std::size_t n = run.outputs.front().dims().size();
-  place_step(make_executable(run.chain, n, where_), run.inputs, run.outputs, run.overwrites);
-}
-
-void planner::place_step(std::unique_ptr<executable> work, std::span<const value> inputs,
-                         std::span<const value> outputs, std::optional<std::size_t> overwrites) {
-  planned_step made{std::move(work)};
-  const std::size_t position = plan_.steps.size();
-  made.words = in_words(model_, outputs.front().node());
-  made.overwrites = overwrites;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    storage& s = plan_.storages[plan_.storage_of(inputs[i])];
-    if (s.kept != made.work->reads_kept(i))
-      throw graph_error(fmt::format("{}: operand {} is what a kernel keeps for its gradient", made.words, i));
-    made.inputs.push_back(plan_.storage_of(inputs[i]));
-    s.last = position;
-  }
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const value& v = outputs[i];
-    storage s;
-    s.kept = made.work->kept_bytes(i).has_value();
-    s.bytes = made.work->kept_bytes(i).value_or(bytes_of(v.type()));
-    s.first = s.last = position;
-    made.outputs.push_back(plan_.storages_of[v.node()][v.output()] = add(std::move(s)));
-  }
-  plan_.steps.push_back(std::move(made));
-}
-
-void planner::place_fetches(std::span<const value> fetches, std::size_t handed_on) {
-  for (std::size_t i = 0; i < fetches.size(); ++i) {
-    std::size_t s = plan_.storage_of(fetches[i]);
-    const storage& found = plan_.storages[s];
-    if (found.kept && i >= handed_on)
-      throw graph_error(
-          fmt::format("{}: a GPU does not make this value", in_words(model_, fetches[i].node())));
-    if (found.where != storage::place::arena || found.fetch != storage::none) s = copy_of(s);
-    plan_.storages[s].fetch = i;
-    plan_.fetches.push_back(s);
-  }
-  for (const std::size_t s : plan_.fetches) plan_.storages[s].last = plan_.steps.size();
-}
-
-std::size_t planner::copy_of(std::size_t from) {
-  plan_.storages[from].last = plan_.steps.size();
-  storage copy;
-  copy.bytes = plan_.storages[from].bytes;
-  copy.first = plan_.steps.size();
-  planned_step made{std::make_unique<fetch_executable>(copy.bytes)};
-  made.inputs = {from};
-  made.outputs = {add(std::move(copy))};
-  plan_.steps.push_back(std::move(made));
-  return plan_.storages.size() - 1;
-}
-
-} // namespace
-
-std::size_t program_plan::storage_of(const value& v) const {
-  return v.node() < storages_of.size() && v.output() < storages_of[v.node()].size()
-             ? storages_of[v.node()][v.output()]
-             : storage::none;
-}
-
-program_plan plan_program(const graph& model, std::span<const value> fetches, std::span<const value> given,
-                          device_kind place, product_precision products, std::size_t handed_on) {
-  for (const value& v : fetches)
-    if (!model.has(v)) throw graph_error("compile: a fetched value belongs to another graph");
-  for (const value& v : given)
-    if (!model.has(v)) throw graph_error("compile: a given value belongs to another graph");
-  planner p(model, place);
-  p.place_given(given);
-  p.place_nodes(fetches, needed_for(model, fetches, given));
-  p.place_fetches(fetches, handed_on);
-  program_plan plan = p.take();
-  if (place == device_kind::cuda) join_products(plan);
-  if (products == product_precision::bfloat16) round_products(plan);
-  plan_storage(plan);
-  return plan;
-}
-
-namespace {
 
 /// The only step that reads what step `i` writes, if the step writes one value that nobody fetches.
 std::optional<std::size_t> only_reader(const program_plan& plan, std::size_t i) {
@@ -485,34 +363,24 @@ bool try_to_join(program_plan& plan, std::size_t product) {
   return true;
 }
 
+/// Lets a matrix product add the bias that the only kernel behind it would add: on a GPU that saves a kernel
+/// and a pass over the result. The bias must be there when the program begins. To be called before
+/// plan_storage().
 void join_products(program_plan& plan) {
   for (std::size_t i = 0; i < plan.steps.size();)
     if (!try_to_join(plan, i)) ++i;
 }
 
-/// Rounds a value for the products that read it.
-class round_executable : public executable {
-public:
-  explicit round_executable(std::size_t n) : n_(n) {}
-  void run(const stream& s, const call& c) override { round_floats(s, {c.in(0), n_}, c.out<bfloat16>()); }
-
-private:
-  std::size_t n_;
-};
-
 bfloat16_form* form_of(const planned_step& s) { return dynamic_cast<bfloat16_form*>(s.work.get()); }
 
-/// An operand or a result of a step.
 struct place_in_step {
   bfloat16_form* form;
   std::size_t number;
 };
 
-/// Who makes a value and who reads it.
 struct value_users {
   std::optional<place_in_step> maker;
   std::vector<place_in_step> readers;
-
   bool may_be_rounded() const {
     const auto may_read = [](const place_in_step& r) { return r.form && r.form->may_read(r.number); };
     return maker && maker->form && maker->form->may_write(maker->number) && !readers.empty() &&
@@ -569,11 +437,11 @@ private:
     const auto known = copies_.find(from);
     if (known != copies_.end()) return known->second;
     const std::size_t n = plan_.storages[from].bytes / sizeof(float);
-    storage copy;
-    copy.bytes = n * sizeof(bfloat16);
-    plan_.storages.push_back(std::move(copy));
+    plan_.storages.push_back({.bytes = n * sizeof(bfloat16)});
     rounded_.push_back(1);
-    planned_step made{std::make_unique<round_executable>(n)};
+    planned_step made{kernel([n](const stream& s, const call& c) {
+      round_floats(s, {c.in(0), n}, c.out<bfloat16>());
+    })};
     made.inputs = {from};
     made.outputs = {plan_.storages.size() - 1};
     made.words = words + " of a rounded operand";
@@ -601,6 +469,9 @@ private:
   std::map<std::size_t, std::size_t> copies_; ///< by the storage of the value
 };
 
+/// Lets products read bfloat16. A value lies as bfloat16 alone if the kernel that makes it may write that and
+/// all that read it may read it, as bfloat16_form tells. Other values that products read get a copy: a kernel
+/// makes it before the first of them, and all read the same one. To be called before plan_storage().
 void round_products(program_plan& plan) { copies_of_values(plan, round_where_made(plan)).make(); }
 
 /// Which storages share the memory of another.
@@ -660,6 +531,7 @@ void find_only_steps(program_plan& plan) {
   }
 }
 
+/// Decides by plan_memory() which storages share memory, and where in the arena each of them lies.
 void plan_storage(program_plan& plan) {
   sharing_of_storage shared(plan);
   shared.merge();
@@ -680,5 +552,58 @@ void plan_storage(program_plan& plan) {
 }
 
 } // namespace
+
+std::vector<fused_run> find_fused_runs(const graph& model, std::span<const char> needed,
+                                       std::span<const value> fetches) {
+  if (needed.size() != model.nodes().size())
+    fail_with<graph_error>("fusion: it is said of {} nodes whether they are needed, where the graph has {}",
+                           needed.size(), model.nodes().size());
+  const run_finder finder(model, needed);
+  std::vector<fused_run> runs;
+  for (const node_set& nodes : finder.runs())
+    if (nodes.size() > 1) runs.push_back(describe(model, nodes, finder, fetches));
+  return runs;
+}
+
+memory_plan plan_memory(const std::vector<lifetime>& lifetimes) {
+  std::vector<std::size_t> by_size(lifetimes.size());
+  std::iota(by_size.begin(), by_size.end(), std::size_t{0});
+  std::ranges::stable_sort(by_size, std::greater<>{}, [&](std::size_t i) { return lifetimes[i].bytes; });
+
+  memory_plan plan;
+  plan.offsets.resize(lifetimes.size());
+  std::vector<std::size_t> placed; // sorted by offset
+  for (const std::size_t i : by_size) {
+    plan.offsets[i] = best_gap(lifetimes, plan.offsets, placed, lifetimes[i]);
+    plan.bytes = std::max(plan.bytes, plan.offsets[i] + aligned(lifetimes[i].bytes));
+    const auto position =
+        std::ranges::upper_bound(placed, plan.offsets[i], {}, [&](std::size_t p) { return plan.offsets[p]; });
+    placed.insert(position, i);
+  }
+  return plan;
+}
+
+std::size_t program_plan::storage_of(const value& v) const {
+  return v.node() < storages_of.size() && v.output() < storages_of[v.node()].size()
+             ? storages_of[v.node()][v.output()]
+             : storage::none;
+}
+
+program_plan plan_program(const graph& model, std::span<const value> fetches, std::span<const value> given,
+                          device_kind place, product_precision products, std::size_t handed_on) {
+  for (const value& v : fetches)
+    if (!model.has(v)) throw graph_error("compile: a fetched value belongs to another graph");
+  for (const value& v : given)
+    if (!model.has(v)) throw graph_error("compile: a given value belongs to another graph");
+  planner p(model, place);
+  p.place_given(given);
+  p.place_nodes(fetches, needed_for(model, fetches, given));
+  p.place_fetches(fetches, handed_on);
+  program_plan plan = p.take();
+  if (place == device_kind::cuda) join_products(plan);
+  if (products == product_precision::bfloat16) round_products(plan);
+  plan_storage(plan);
+  return plan;
+}
 
 } // namespace mailgrad

@@ -2,16 +2,6 @@
 
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
-#include <mailgrad/tensor/device.hpp>
-#include <mailgrad/tensor/small_floats.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 

@@ -1,11 +1,7 @@
 #include <mailgrad/graph/program/trial_run.hpp>
-
-#include <fmt/format.h>
-
-#include <algorithm>
+#include <mailgrad/tensor/fail_with.hpp>
 
 namespace mailgrad {
-
 namespace {
 
 tensor copy_of(const tensor& from) {
@@ -24,8 +20,8 @@ void require_fitting(const feed& f) {
   const value_type given{f.values->dims(), f.values->type()};
   if (given == f.source.type()) return;
   const node& n = f.source.owner().of(f.source);
-  throw graph_error(fmt::format("{}: '{}' is {}, and is fed with {}", line_of(n), n.name,
-                                to_string(f.source.type()), to_string(given)));
+  fail_with<graph_error>("{}: '{}' is {}, and is fed with {}", line_of(n), n.name, to_string(f.source.type()),
+                         to_string(given));
 }
 
 bool is_fed(const value& v, const feeds& fed) {
@@ -47,8 +43,8 @@ trial_run::trial_run(std::span<const value> fetches, const feeds& fed)
     if (!is_fed(v, fed)) held_.emplace_back(v, first_values(model.of(v)));
   for (const value& v : model.inputs())
     if (program_.needs(v) && !is_fed(v, fed))
-      throw graph_error(
-          fmt::format("{}: input '{}' is not fed; give it a feed", line_of(model.of(v)), model.of(v).name));
+      fail_with<graph_error>("{}: input '{}' is not fed; give it a feed", line_of(model.of(v)),
+                             model.of(v).name);
   for (auto& [source, values] : held_) program_.bind(source, values.data());
 }
 

@@ -1,15 +1,6 @@
 #pragma once
 
-#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/program/program.hpp>
-#include <mailgrad/tensor/tensor.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 

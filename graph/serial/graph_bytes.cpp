@@ -1,30 +1,54 @@
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/graph/graph.hpp>
+#include <mailgrad/files/file_error.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/serial/graph_bytes.hpp>
 #include <mailgrad/graph/serial/graph_image.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <cxxabi.h>
-#include <fmt/format.h>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
-#include <memory>
-#include <optional>
+#include <cxxabi.h>
 #include <set>
-#include <stdexcept>
-#include <type_traits>
 #include <typeinfo>
-#include <unordered_map>
 
 namespace mailgrad {
-
 namespace {
 
-/// "huber_operation"
+/// Requires a count that a reader allows, before the entries are read. A writer has no limits.
+void require_allowed(const archive& a, const char* what, std::uint64_t found, std::uint64_t most) {
+  if (a.reads() && found > most)
+    fail_with<graph_error>("graph: {} {}, where at most {} are allowed (graph_limits)", found, what, most);
+}
+
+/// Keeps a list whose memory grows as its entries arrive. keep_entry() keeps one of them.
+template <class T, class Keep>
+void keep_list(archive& a, const char* name, std::vector<T>& list, std::size_t most, Keep keep_entry) {
+  a.group(name, [&] {
+    std::uint64_t count = list.size();
+    a.field("count", count);
+    require_allowed(a, name, count, most);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      if (a.reads()) list.emplace_back();
+      a.group(std::to_string(i), [&] { keep_entry(list[i]); });
+    }
+  });
+}
+
+/// Refuses a control character, with which an error would not be one line.
+void require_one_line(const std::string& text) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
+  if (std::ranges::any_of(text, is_control))
+    fail_with<graph_error>("graph: {} is no name that can travel, because of its control characters",
+                           in_quotes(text));
+}
+
+void keep_text(archive& a, std::string& text, std::size_t most) {
+  a.field("text", text);
+  require_one_line(text);
+  require_allowed(a, "bytes in a text", text.size(), most);
+}
+
 std::string format_type(const operation& op) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> name(
@@ -32,7 +56,6 @@ std::string format_type(const operation& op) {
   return name ? name.get() : typeid(op).name();
 }
 
-/// Draws the image of a graph, node by node.
 class image_drawing {
 public:
   explicit image_drawing(const graph& g) : graph_(g) {
@@ -41,8 +64,7 @@ public:
 
   void add_output(const named_value& v) {
     if (!graph_.has(v.what))
-      throw graph_error(
-          fmt::format("write_graph: output '{}' is a value of another graph, or of none", v.name));
+      fail_with<graph_error>("write_graph: output '{}' is a value of another graph, or of none", v.name);
     image_.outputs.push_back({text(v.name), {v.what.node(), v.what.output()}});
   }
 
@@ -74,10 +96,9 @@ private:
   void draw(node_image& drawn, const node& n, const operation_node& op) {
     const auto* form = dynamic_cast<const serial_form*>(op.get());
     if (!form)
-      throw graph_error(
-          fmt::format("{}: {} cannot travel to another process: its class {} has no serial_form; "
-                      "derive it from serialisable<...> too",
-                      line_of(n), op->name(), format_type(*op)));
+      fail_with<graph_error>("{}: {} cannot travel to another process: its class {} has no serial_form; "
+                             "derive it from serialisable<...> too",
+                             line_of(n), op->name(), format_type(*op));
     drawn.what = node_image::kind::operation;
     drawn.name = text(std::string(form->kind()));
     drawn.scope = text(n.scope);
@@ -100,18 +121,6 @@ private:
   std::unordered_map<std::string, std::uint32_t> numbers_;
 };
 
-} // namespace
-
-std::vector<std::byte> write_graph(const graph& g, std::span<const named_value> outputs) {
-  image_drawing d(g);
-  for (const named_value& v : outputs) d.add_output(v);
-  byte_archive_writer to;
-  d.image().keep(to, graph_limits{});
-  return sealed(graph_seal, to.bytes());
-}
-
-namespace {
-
 /// During its lifetime nodes that are added name a line of another program.
 class line_restored {
 public:
@@ -125,7 +134,6 @@ private:
   std::string before_;
 };
 
-/// Adds the nodes of an image to a graph.
 class building {
 public:
   building(graph& into, const graph_image& image, const operation_registry& known, const graph_limits& limits,
@@ -145,8 +153,8 @@ public:
     std::vector<named_value> named;
     for (const output_image& o : image_.outputs) {
       if (o.what.node >= made_.size() || o.what.output >= made_[o.what.node].size())
-        throw graph_error(fmt::format("graph: output '{}' is value {} of node {}, which is not there",
-                                      text(o.name), o.what.output, o.what.node));
+        fail_with<graph_error>("graph: output '{}' is value {} of node {}, which is not there", text(o.name),
+                               o.what.output, o.what.node);
       named.push_back({text(o.name), made_[o.what.node][o.what.output]});
     }
     return named_values(std::move(named));
@@ -156,14 +164,13 @@ private:
   /// Throws `what` with the number, the line and the name of the present node.
   [[noreturn]] void refuse(const std::string& what) const {
     const node_image& n = image_.nodes[number_];
-    throw graph_error(
-        fmt::format("graph: node {}, '{}' of {}: {}", number_, text(n.name), text(n.line), what));
+    fail_with<graph_error>("graph: node {}, '{}' of {}: {}", number_, text(n.name), text(n.line), what);
   }
 
   const std::string& text(std::uint32_t number) const {
     if (number < image_.texts.size()) return image_.texts[number];
-    throw graph_error(fmt::format("graph: node {}: expected one of {} texts, found number {}", number_,
-                                  image_.texts.size(), number));
+    fail_with<graph_error>("graph: node {}: expected one of {} texts, found number {}", number_,
+                           image_.texts.size(), number);
   }
 
   std::vector<value> add(const node_image& n) {
@@ -266,6 +273,61 @@ private:
 
 } // namespace
 
+void keep(archive& a, value_type& t) {
+  a.choice("type", t.type, dtype::int32);
+  a.field("dims", t.dims);
+}
+
+void place_image::keep(archive& a) {
+  a.choice("how", how, kind::beside);
+  if (how == kind::device) {
+    a.choice("device", where.kind, device_kind::cuda);
+    a.field("index", where.index);
+    if (where.kind == device_kind::cuda) a.field("lane", where.stream);
+  }
+  if (how == kind::beside) a.field("node", beside);
+}
+
+void node_image::keep(archive& a, const graph_limits& limits) {
+  a.choice("what", what, kind::operation);
+  a.field("name", name);
+  a.field("line", line);
+  keep_list(a, "outputs", outputs, limits.entries, [&](value_type& t) { mailgrad::keep(a, t); });
+  if (what == kind::variable) {
+    a.choice("distribution", first_values.distribution, initialiser::kind::normal);
+    a.field("a", first_values.a);
+    a.field("b", first_values.b);
+  } else if (what == kind::constant && a.reads()) {
+    const archived_array& found = a.array("values");
+    owner = found.owner;
+    values = found.values;
+  } else if (what == kind::constant) {
+    a.hold("values", owner, values);
+  } else if (what == kind::operation) {
+    a.field("scope", scope);
+    a.field("attributes", attributes);
+    require_allowed(a, "bytes of attributes", attributes.size(), limits.attribute_bytes);
+    keep_list(a, "operands", operands, limits.entries, [&](value_image& v) { v.keep(a); });
+    a.field("place", place);
+  }
+}
+
+void graph_image::keep(archive& a, const graph_limits& limits) {
+  constexpr std::size_t texts_of_node = 3; // its name, its line and its scope
+  keep_list(a, "texts", texts, limits.nodes * texts_of_node + limits.entries,
+            [&](std::string& text) { keep_text(a, text, limits.text_bytes); });
+  keep_list(a, "nodes", nodes, limits.nodes, [&](node_image& n) { n.keep(a, limits); });
+  keep_list(a, "outputs", outputs, limits.entries, [&](output_image& o) { o.keep(a); });
+}
+
+std::vector<std::byte> write_graph(const graph& g, std::span<const named_value> outputs) {
+  image_drawing d(g);
+  for (const named_value& v : outputs) d.add_output(v);
+  byte_archive_writer to;
+  d.image().keep(to, graph_limits{});
+  return sealed(graph_seal, to.bytes());
+}
+
 named_values read_graph(graph& into, std::span<const std::byte> bytes, const operation_registry& known,
                         const graph_limits& limits, const device_map& devices) {
   graph_image image;
@@ -273,7 +335,7 @@ named_values read_graph(graph& into, std::span<const std::byte> bytes, const ope
   try {
     image.keep(from, limits);
   } catch (const shape_error& e) {
-    throw graph_error(fmt::format("graph: node {}: {}", image.nodes.size() - 1, e.what()));
+    fail_with<graph_error>("graph: node {}: {}", image.nodes.size() - 1, e.what());
   }
   from.require_end();
   building nodes(into, image, known, limits, devices);

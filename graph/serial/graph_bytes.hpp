@@ -1,15 +1,7 @@
 #pragma once
 
-#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <span>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 

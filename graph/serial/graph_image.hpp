@@ -1,15 +1,7 @@
 #pragma once
 
-#include <mailgrad/files/archive.hpp>
 #include <mailgrad/files/digests.hpp>
-#include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/serial/graph_bytes.hpp>
-
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -22,14 +14,20 @@ struct value_image {
   std::uint32_t node = 0;
   std::uint32_t output = 0;
 
-  void keep(archive& a);
+  void keep(archive& a) {
+    a.field("node", node);
+    a.field("output", output);
+  }
 };
 
 struct output_image {
   std::uint32_t name = 0; ///< a text
   value_image what;
 
-  void keep(archive& a);
+  void keep(archive& a) {
+    a.field("name", name);
+    a.field("value", what);
+  }
 };
 
 struct place_image {
@@ -67,9 +65,6 @@ struct graph_image {
 
   void keep(archive& a, const graph_limits& limits);
 };
-
-/// Errors  graph_error for a control character, with which an error would not be one line.
-void require_one_line(const std::string& text);
 
 /// Keeps the extents and the type of the elements.
 void keep(archive& a, value_type& t);

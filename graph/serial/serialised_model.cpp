@@ -1,20 +1,12 @@
 #include <mailgrad/files/byte_archive.hpp>
-#include <mailgrad/files/digests.hpp>
 #include <mailgrad/graph/serial/graph_image.hpp>
 #include <mailgrad/graph/serial/serialised_model.hpp>
-#include <mailgrad/graph/serialisable.hpp>
-#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/fail_with.hpp>
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <utility>
 
 namespace mailgrad {
 
@@ -77,15 +69,6 @@ std::vector<std::pair<std::string, std::string>> format_fields(const model_reque
           {"nonzeros", std::to_string(nonzeros)}};
 }
 
-} // namespace
-
-device same_place(device d, const std::vector<device>& then, const std::vector<device>& now) {
-  const auto place = static_cast<std::size_t>(std::ranges::find(then, d) - then.begin());
-  return place < std::min(then.size(), now.size()) ? now[place] : d;
-}
-
-namespace {
-
 using fields = std::vector<std::pair<std::string, std::string>>;
 
 constexpr seal request_seal{"mgradreq", 1, "model request"};
@@ -106,8 +89,8 @@ public:
     for (const model_graph& g : graphs_) {
       fields words = format_fields(g.request);
       if (std::ranges::find(built_for_, words) != built_for_.end())
-        throw std::invalid_argument(fmt::format(
-            "model_of: graph {} was built for the same request as one before it", built_for_.size()));
+        fail_with<std::invalid_argument>("model_of: graph {} was built for the same request as one before it",
+                                         built_for_.size());
       built_for_.push_back(std::move(words));
     }
   }
@@ -129,7 +112,6 @@ private:
     return graphs_[static_cast<std::size_t>(nearest - built_for_.begin())];
   }
 
-  /// Names every field in which the request differs from the nearest one.
   [[noreturn]] static void refuse(const fields& wanted, const fields& nearest) {
     std::string asked, built;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -138,8 +120,8 @@ private:
       asked += fmt::format("{}{} {}", comma, wanted[i].first, wanted[i].second);
       built += fmt::format("{}{} {}", comma, nearest[i].first, nearest[i].second);
     }
-    throw graph_error(
-        fmt::format("model: no graph of it was built for {}; the nearest was built for {}", asked, built));
+    fail_with<graph_error>("model: no graph of it was built for {}; the nearest was built for {}", asked,
+                           built);
   }
 
   std::vector<model_graph> graphs_;
@@ -153,11 +135,10 @@ void keep_request(archive& a, model_request& r) {
   try {
     keep(a, r);
   } catch (const shape_error& e) {
-    throw archive_error(fmt::format("model request: {}", e.what()));
+    fail_with<archive_error>("model request: {}", e.what());
   }
 }
 
-/// The graphs, as many as arrive.
 void keep_graphs(archive& a, std::vector<model_graph>& graphs) {
   a.version(1);
   std::uint64_t count = graphs.size();
@@ -176,6 +157,11 @@ void keep_graphs(archive& a, std::vector<model_graph>& graphs) {
 }
 
 } // namespace
+
+device same_place(device d, const std::vector<device>& then, const std::vector<device>& now) {
+  const auto place = static_cast<std::size_t>(std::ranges::find(then, d) - then.begin());
+  return place < std::min(then.size(), now.size()) ? now[place] : d;
+}
 
 model_graph graph_for(const model_function& build, const model_request& request) {
   graph g;

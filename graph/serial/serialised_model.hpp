@@ -1,15 +1,7 @@
 #pragma once
 
-#include <mailgrad/files/archive.hpp>
 #include <mailgrad/graph/models/model.hpp>
-#include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/serial/graph_bytes.hpp>
-
-#include <cstddef>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 

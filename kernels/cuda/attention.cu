@@ -4,7 +4,6 @@
 #include <limits>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 /// The softmax of rows whose scores come tile by tile. All threads of a row know its largest score, and
@@ -12,7 +11,6 @@ namespace {
 template <class Tile>
 struct online_softmax {
   float largest[Tile::thread_rows], sum[Tile::thread_rows];
-
   __device__ explicit online_softmax(float lowest) {
 #pragma unroll
     for (unsigned i = 0; i < Tile::thread_rows; ++i) {
@@ -68,7 +66,6 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   const unsigned end = window - first < Tile::rows ? window : first + Tile::rows;
   online_softmax<Tile> softmax(lowest);
   attention_rows<Tile> result{};
-
   load_vectors<Tile, Tile::rows>(queries, heads.vectors_of_qkv(qkv, 0), first);
   const auto load = [&](typename Tile::number* to, unsigned key) {
     load_vectors<Tile, Tile::columns>(to, heads.vectors_of_qkv(qkv, 1), key);
@@ -124,7 +121,6 @@ void attend(const cuda_stream& s, const attention_shape& a, const bfloat16* qkv,
       y);
 }
 
-/// What both kernels of the gradient read.
 template <class T>
 struct attention_operands {
   attention_heads heads;
@@ -138,24 +134,27 @@ struct attention_operands {
   }
 };
 
+/// Of float32[batch, heads, window], for a row of float32[batch, window, heads].
+__device__ inline std::size_t place_of_projection(const attention_shape& a, std::size_t row) {
+  const std::size_t position = row / a.heads, head = row % a.heads;
+  return (position / a.window * a.heads + head) * a.window + position % a.window;
+}
+
 /// The projection of each query: the product of its result and the gradient of that, which is the sum of dP P
 /// along its row.
 template <unsigned count, unsigned size>
 __global__ void projection_kernel(attention_shape a, const float* y, const float* dy, float* projections,
                                   row_lanes n) {
-  for_each_row(n, [=](std::size_t row, unsigned lane) { // row: of float32[batch, window, heads]
+  for_each_row(n, [=](std::size_t row, unsigned lane) {
     const register_row<count, size> of_y(y, n, row, lane, 0), of_dy(dy, n, row, lane, 0);
     float sum = 0;
 #pragma unroll
     for (unsigned i = 0; i < count; ++i) sum += of_y.v[i] * of_dy.v[i];
     sum = over_lanes(sum, n.width, plus{});
-    if (row >= n.rows || lane != 0) return;
-    const std::size_t position = row / a.heads, head = row % a.heads;
-    projections[(position / a.window * a.heads + head) * a.window + position % a.window] = sum;
+    if (row < n.rows && lane == 0) projections[place_of_projection(a, row)] = sum;
   });
 }
 
-/// The same for a gradient in bfloat16.
 template <class Y>
 __global__ void rounded_projection_kernel(attention_shape a, const Y* y, const bfloat16* dy,
                                           float* projections, row_lanes n) {
@@ -165,9 +164,7 @@ __global__ void rounded_projection_kernel(attention_shape a, const Y* y, const b
       for (std::size_t i = row * n.columns + lane; i < (row + 1) * n.columns; i += n.width)
         sum += as_float(y[i]) * as_float(dy[i]);
     sum = over_lanes(sum, n.width, plus{});
-    if (row >= n.rows || lane != 0) return;
-    const std::size_t position = row / a.heads, head = row % a.heads;
-    projections[(position / a.window * a.heads + head) * a.window + position % a.window] = sum;
+    if (row < n.rows && lane == 0) projections[place_of_projection(a, row)] = sum;
   });
 }
 
@@ -238,7 +235,6 @@ __global__ void __launch_bounds__(Tile::threads, 2)
   const attention_heads& heads = from.heads;
   const auto window = static_cast<unsigned>(heads.a.window);
   const unsigned first = blockIdx.y * Tile::rows;
-
   load_vectors<Tile, Tile::rows>(keys, heads.vectors_of_qkv(from.qkv, 1), first);
   load_vectors<Tile, Tile::rows>(values, heads.vectors_of_qkv(from.qkv, 2), first);
   attention_rows<Tile> of_keys{}, of_values{};

@@ -2,13 +2,7 @@
 
 #include <mailgrad/kernels/attention.hpp>
 #include <mailgrad/kernels/cuda/instructions.hpp>
-#include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
-
-#include <cmath>
-#include <cstddef>
-
-/// How the vectors of attention come from the GPU's memory to the shared memory of a block.
 
 namespace mailgrad::cuda {
 
@@ -43,7 +37,6 @@ __device__ Pack numbers_of(const head_vectors<T>& from, unsigned count, unsigned
   return found;
 }
 
-/// The largest divisor of n of at most 8.
 constexpr unsigned loads_together(unsigned n) {
   unsigned found = 8;
   while (n % found != 0) --found;
@@ -202,8 +195,6 @@ struct attention_place {
   __device__ unsigned number(unsigned pack) const { return lane * 4 + pack * 32; } ///< in a row of results
 };
 
-__device__ inline float_pack pack_in_block(const float* x) { return *reinterpret_cast<const float_pack*>(x); }
-
 /// 2^x, of which the smallest are 0. exp2f() takes two more instructions, for those.
 __device__ inline float power_of_2(float x) {
 #ifdef __CUDACC__
@@ -215,12 +206,10 @@ __device__ inline float power_of_2(float x) {
 #endif
 }
 
-/// A number for each pair of a thread.
 template <class Tile>
 struct attention_pairs {
   float v[Tile::thread_rows][Tile::thread_columns];
 
-  /// The product of the vectors of each pair.
   __device__ void multiply(const float* rows, const float* columns, const attention_place<Tile>& at) {
 #pragma unroll
     for (unsigned i = 0; i < Tile::thread_rows; ++i)
@@ -230,11 +219,10 @@ struct attention_pairs {
     for (unsigned k = 0; k < Tile::width; k += float_pack::size) {
       float_pack row[Tile::thread_rows];
 #pragma unroll
-      for (unsigned i = 0; i < Tile::thread_rows; ++i)
-        row[i] = pack_in_block(rows + at.row(i) * Tile::step + k);
+      for (unsigned i = 0; i < Tile::thread_rows; ++i) row[i] = plain_pack(rows + at.row(i) * Tile::step + k);
 #pragma unroll
       for (unsigned j = 0; j < Tile::thread_columns; ++j) {
-        const float_pack column = pack_in_block(columns + at.column(j) * Tile::step + k);
+        const float_pack column = plain_pack(columns + at.column(j) * Tile::step + k);
 #pragma unroll
         for (unsigned n = 0; n < float_pack::size; ++n)
 #pragma unroll
@@ -302,12 +290,12 @@ private:
       float_pack weight[Tile::thread_rows];
 #pragma unroll
       for (unsigned i = 0; i < Tile::thread_rows; ++i)
-        weight[i] = pack_in_block(workspace + at.row(i) * Tile::part_step + k);
+        weight[i] = plain_pack(workspace + at.row(i) * Tile::part_step + k);
 #pragma unroll
       for (unsigned n = 0; n < float_pack::size; ++n)
 #pragma unroll
         for (unsigned m = 0; m < Tile::result_packs; ++m) {
-          const float_pack column = pack_in_block(columns + (k + n) * Tile::step + at.number(m));
+          const float_pack column = plain_pack(columns + (k + n) * Tile::step + at.number(m));
 #pragma unroll
           for (unsigned i = 0; i < Tile::thread_rows; ++i)
 #pragma unroll

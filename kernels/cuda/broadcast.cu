@@ -1,16 +1,10 @@
 #include <mailgrad/kernels/cuda/indices.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
-#include <mailgrad/kernels/functors/approximations.hpp>
 #include <mailgrad/kernels/functors/philox.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 
-#include <algorithm>
-#include <bit>
-#include <cstdint>
-
 namespace mailgrad::cuda {
-
 namespace {
 
 /// How a thread reads four neighbouring elements of a repeated operand.
@@ -41,7 +35,6 @@ struct operand_places {
   Index a = 0, b = 0;
 };
 
-/// Where the operands of element k of the result lie.
 template <class Index>
 __device__ operand_places<Index> places_of(const broadcast_arguments<Index>& plan, Index k) {
   operand_places<Index> at;
@@ -85,26 +78,15 @@ __device__ operand_packs load_operands(const broadcast_arguments<Index>& plan, c
   return x;
 }
 
-/// Puts f(a, b) in the place of a.
-struct apply_to_pack {
-  operand_packs& x;
-
-  template <class Functor>
-  MAILGRAD_HOST_DEVICE void operator()(Functor f) const {
-    for (unsigned k = 0; k < float_pack::size; ++k) x.a.v[k] = apply(f, x.a.v[k], x.b.v[k]);
-  }
-};
-
 template <class Index>
 __global__ void broadcast_kernel(elementwise_function f, broadcast_arguments<Index> plan, float* y,
                                  element_range range) {
   for_packs<1>(
       range, [&](auto elements) { return load_operands(plan, elements); },
-      [&](auto& loaded) { with_functor(f, apply_to_pack{loaded[0]}); },
+      [&](auto& loaded) { with_functor(f, apply_to_packs<1>{loaded}); },
       [&](auto elements, const operand_packs& x) { elements.store(y, x.a); });
 }
 
-/// The fastest way to read an operand with these strides.
 reading reading_of(const broadcast_plan& plan, const std::array<std::size_t, shape::max_rank>& strides,
                    const float* from) {
   bool in_order = true, whole_packs = are_packs(from);
@@ -258,47 +240,14 @@ void bias_relu_gradient(const cuda_stream& s, const float* y, const float* dy, f
     run<1>(s, m, db);
 }
 
-/// Neighbours that a thread computes together: 1, or as many as fill 16 bytes of the smallest type.
-template <unsigned count>
-struct neighbours {
-  float v[count];
-};
-
-template <unsigned count, class T>
-__device__ neighbours<count> load_neighbours(const T* from) {
-  neighbours<count> found;
-  if constexpr (count == 1) {
-    found.v[0] = as_float(*from);
-  } else if constexpr (count == 4) {
-    const float_pack p = load_pack(from);
-#pragma unroll
-    for (unsigned i = 0; i < count; ++i) found.v[i] = p.v[i];
-  } else {
-    const eight_floats p = load_eight(from);
-#pragma unroll
-    for (unsigned i = 0; i < count; ++i) found.v[i] = p.v[i];
-  }
-  return found;
-}
-
-template <unsigned count, class T>
-__device__ void store_neighbours(T* to, const neighbours<count>& n) {
-  if constexpr (count == 1)
-    store_number(to, n.v[0]);
-  else if constexpr (count == 4)
-    store_pack(to, {{n.v[0], n.v[1], n.v[2], n.v[3]}});
-  else
-    store_eight(to, {{n.v[0], n.v[1], n.v[2], n.v[3], n.v[4], n.v[5], n.v[6], n.v[7]}});
-}
-
 template <unsigned count, class X, class Y, class Slope>
 __global__ void bias_gelu_kernel(const X* x, const float* b, Y* y, Slope* slope,
                                  divider<std::uint32_t> columns, std::uint32_t n) {
   for (std::size_t k = grid_thread() * count; k < n; k += grid_threads() * count) {
     auto column = static_cast<std::uint32_t>(k);
     columns.divide(column);
-    const auto from = load_neighbours<count>(x + k), bias = load_neighbours<count>(b + column);
-    neighbours<count> to, slopes;
+    const auto from = load_floats<count>(x + k), bias = load_floats<count>(b + column);
+    moved_floats<count> to, slopes;
 #pragma unroll
     for (unsigned i = 0; i < count; ++i) {
       const float z = from.v[i] + bias.v[i];
@@ -306,19 +255,19 @@ __global__ void bias_gelu_kernel(const X* x, const float* b, Y* y, Slope* slope,
       to.v[i] = z * normal.share;
       slopes.v[i] = normal.share + z * normal.density;
     }
-    store_neighbours(y + k, to);
-    store_neighbours(slope + k, slopes);
+    store_floats(y + k, to);
+    store_floats(slope + k, slopes);
   }
 }
 
 template <unsigned count, class A, class B, class Y>
 __global__ void multiply_kernel(const A* a, const B* b, Y* y, std::size_t n) {
   for (std::size_t k = grid_thread() * count; k < n; k += grid_threads() * count) {
-    const auto left = load_neighbours<count>(a + k), right = load_neighbours<count>(b + k);
-    neighbours<count> to;
+    const auto left = load_floats<count>(a + k), right = load_floats<count>(b + k);
+    moved_floats<count> to;
 #pragma unroll
     for (unsigned i = 0; i < count; ++i) to.v[i] = left.v[i] * right.v[i];
-    store_neighbours(y + k, to);
+    store_floats(y + k, to);
   }
 }
 
@@ -407,49 +356,34 @@ void dropout(const cuda_stream& s, const dropout_draw& draw, const float* x, flo
          element_range{size, are_packs(x, y)});
 }
 
-/// A thread takes eight numbers. Those behind `in_packs` are taken one by one.
-__global__ void round_kernel(const float* x, bfloat16* y, std::size_t n, std::size_t in_packs) {
+/// Rounds or widens eight numbers a thread. Those behind `in_packs` are taken one by one.
+template <class X, class Y>
+__global__ void convert_kernel(const X* x, Y* y, std::size_t n, std::size_t in_packs) {
   const std::size_t first = grid_thread() * bfloat16_pack::size;
   if (first < in_packs) {
-    store_eight(y + first, load_eight(x + first));
+    store_floats(y + first, load_floats<bfloat16_pack::size>(x + first));
     return;
   }
   for (std::size_t i = first; i < n && i < first + bfloat16_pack::size; ++i)
-    y[i].bits = bfloat16_of_float(x[i]);
-}
-
-__global__ void widen_kernel(const bfloat16* x, float* y, std::size_t n, std::size_t in_packs) {
-  const std::size_t first = grid_thread() * bfloat16_pack::size;
-  if (first < in_packs) {
-    store_eight(y + first, load_eight(x + first));
-    return;
-  }
-  for (std::size_t i = first; i < n && i < first + bfloat16_pack::size; ++i)
-    y[i] = float_of_bfloat16(x[i].bits);
-}
-
-unsigned blocks(std::size_t n) {
-  constexpr std::size_t per_block = threads_per_block * bfloat16_pack::size;
-  return static_cast<unsigned>((n + per_block - 1) / per_block);
+    store_number(y + i, as_float(x[i]));
 }
 
 template <class X, class Y>
-std::size_t in_packs(const X* x, const Y* y, std::size_t n) {
-  return are_packs(x, y) ? n / bfloat16_pack::size * bfloat16_pack::size : 0;
+void convert(const cuda_stream& s, const char* name, std::span<const X> x, Y* y) {
+  constexpr std::size_t per_block = threads_per_block * bfloat16_pack::size;
+  const std::size_t n = x.size();
+  if (n == 0) return;
+  const std::size_t in_packs = are_packs(x.data(), y) ? n / bfloat16_pack::size * bfloat16_pack::size : 0;
+  launch(s, name, static_cast<unsigned>((n + per_block - 1) / per_block), threads_per_block, 0,
+         convert_kernel<X, Y>, x.data(), y, n, in_packs);
 }
 
 void round_floats(const cuda_stream& s, std::span<const float> x, bfloat16* y) {
-  const std::size_t n = x.size();
-  if (n == 0) return;
-  launch(s, "round_floats", blocks(n), threads_per_block, 0, round_kernel, x.data(), y, n,
-         in_packs(x.data(), y, n));
+  convert(s, "round_floats", x, y);
 }
 
 void widen_floats(const cuda_stream& s, std::span<const bfloat16> x, float* y) {
-  const std::size_t n = x.size();
-  if (n == 0) return;
-  launch(s, "widen_floats", blocks(n), threads_per_block, 0, widen_kernel, x.data(), y, n,
-         in_packs(x.data(), y, n));
+  convert(s, "widen_floats", x, y);
 }
 
 } // namespace

@@ -1,47 +1,26 @@
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
-#include <mailgrad/kernels/cuda/runtime.hpp>
-#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/fail_with.hpp>
 
-#include <fmt/format.h>
+#include <cxxabi.h>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
+#include <cstdlib>
 #include <exception>
-#include <span>
-#include <system_error>
-#include <utility>
+#include <typeinfo>
 
 namespace mailgrad::cuda {
-
 namespace {
 
-constexpr std::array names_of_functors{"copy",
-                                       "negate",
-                                       "relu",
-                                       "gelu",
-                                       "tanh",
-                                       "sigmoid",
-                                       "exp",
-                                       "log",
-                                       "square",
-                                       "sqrt",
-                                       "add",
-                                       "subtract",
-                                       "multiply",
-                                       "divide",
-                                       "relu_of_sum",
-                                       "relu_gradient",
-                                       "gelu_gradient",
-                                       "tanh_gradient",
-                                       "sigmoid_gradient",
-                                       "square_gradient",
-                                       "sqrt_gradient"};
-static_assert(names_of_functors.size() == static_cast<std::size_t>(elementwise_function::sqrt_gradient) + 1);
-
-std::string_view name_of(elementwise_function f) { return names_of_functors[static_cast<std::size_t>(f)]; }
+/// "mailgrad::functors::relu"
+std::string name_of(elementwise_function f) {
+  return with_functor(f, []<class Functor>(Functor) {
+    int status = 0;
+    const std::unique_ptr<char, decltype(&std::free)> name(
+        abi::__cxa_demangle(typeid(Functor).name(), nullptr, nullptr, &status), &std::free);
+    return std::string(name.get());
+  });
+}
 
 bool is_full(const elementwise_chain& chain, std::size_t input) {
   return chain.inputs[input] == elementwise_chain::extent::full;
@@ -76,8 +55,8 @@ std::string steps(const elementwise_chain& chain) {
   for (std::size_t i = 0; i < chain.step_count; ++i) {
     const elementwise_chain::step& step = chain.steps[i];
     const std::string second = is_unary(step.function) ? "" : fmt::format(", o.x{}", step.b);
-    lines += fmt::format("          o.x{} = of_each(mailgrad::functors::{}{{}}, o.x{}{});\n",
-                         chain.input_count + i, name_of(step.function), step.a, second);
+    lines += fmt::format("          o.x{} = of_each({}{{}}, o.x{}{});\n", chain.input_count + i,
+                         name_of(step.function), step.a, second);
   }
   return lines;
 }
@@ -89,6 +68,29 @@ std::string stores(const elementwise_chain& chain) {
       lines += fmt::format("        elements.store(arrays.outputs[{}], o.x{});\n", chain.steps[i].output,
                            chain.input_count + i);
   return lines;
+}
+
+constexpr const char* kernel_name = "chain";
+
+std::string text_of(const elementwise_chain& chain) {
+  return std::string(chain_preamble()) + chain_kernel_text(chain, kernel_name);
+}
+
+gpu_architecture architecture_of(std::uint32_t gpu) {
+  const runtime::found_gpus found = runtime::find_gpus();
+  if (gpu >= found.gpus.size()) fail_with(world_errc::no_such_device, "there is no cuda:{}", gpu);
+  return {found.gpus[gpu].major, found.gpus[gpu].minor};
+}
+
+std::atomic<chains> chains_now = chains::generated;
+
+elementwise_chain smallest_chain() {
+  elementwise_chain chain;
+  chain.input_count = 1;
+  chain.step_count = 2;
+  chain.steps[0] = {elementwise_function::exp, 0, 0, -1};
+  chain.steps[1] = {elementwise_function::negate, 1, 1, 0};
+  return chain;
 }
 
 } // namespace
@@ -137,23 +139,6 @@ unsigned packs_of(const elementwise_chain& chain) noexcept {
   for (std::size_t i = 0; i < chain.step_count; ++i) arrays += chain.steps[i].output >= 0 ? 1 : 0;
   return arrays > 3 ? 1 : 2;
 }
-
-namespace {
-
-constexpr const char* kernel_name = "chain";
-
-std::string text_of(const elementwise_chain& chain) {
-  return std::string(chain_preamble()) + chain_kernel_text(chain, kernel_name);
-}
-
-gpu_architecture architecture_of(std::uint32_t gpu) {
-  const runtime::found_gpus found = runtime::find_gpus();
-  if (gpu >= found.gpus.size())
-    throw device_error(world_errc::no_such_device, fmt::format("there is no cuda:{}", gpu));
-  return {found.gpus[gpu].major, found.gpus[gpu].minor};
-}
-
-} // namespace
 
 chain_kernels& chain_kernels::of_process() {
   static chain_kernels all(open_kernel_compiler, kernel_cache(kernel_cache::usual_folder()));
@@ -302,19 +287,6 @@ generated_kernels count_generated_kernels() {
   const chain_kernels& all = chain_kernels::of_process();
   return {all.there(), all.why_none()};
 }
-
-namespace {
-std::atomic<chains> chains_now = chains::generated;
-
-elementwise_chain smallest_chain() {
-  elementwise_chain chain;
-  chain.input_count = 1;
-  chain.step_count = 2;
-  chain.steps[0] = {elementwise_function::exp, 0, 0, -1};
-  chain.steps[1] = {elementwise_function::negate, 1, 1, 0};
-  return chain;
-}
-} // namespace
 
 std::string wait_for_chain_kernels() {
   if (!generates_kernels()) return format_generated_kernels();

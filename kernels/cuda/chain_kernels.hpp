@@ -4,19 +4,13 @@
 #include <mailgrad/kernels/cuda/kernel_compiler.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 
-#include <array>
 #include <atomic>
 #include <condition_variable>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
 #include <stop_token>
-#include <string>
-#include <string_view>
 #include <thread>
 
 /// The text of kernels for element-wise chains: C++ that calls the functors which the interpreted kernel

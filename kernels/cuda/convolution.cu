@@ -1,19 +1,11 @@
 #include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/kernels/cuda/indices.hpp>
-#include <mailgrad/kernels/cuda/launch.hpp>
-#include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/reduce.hpp>
-#include <mailgrad/tensor/error.hpp>
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
 #include <limits>
-#include <string>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 constexpr std::uint64_t largest_index = std::numeric_limits<std::int32_t>::max();
@@ -28,44 +20,6 @@ std::uint32_t checked(const char* what, std::initializer_list<std::size_t> exten
   }
   return static_cast<std::uint32_t>(n);
 }
-
-} // namespace
-
-window_numbers numbers_of(const convolution_shape& c) {
-  const window_grid& g = c.windows;
-  const auto small = [](std::size_t n) { return checked("positions", {n, 4}) / 4; }; // sums of two still fit
-  window_numbers n{};
-  n.height = small(g.height);
-  n.width = small(g.width);
-  n.channels = small(g.channels);
-  n.out_channels = small(c.out_channels);
-  n.out_height = small(g.out_height);
-  n.out_width = small(g.out_width);
-  n.windows = checked("windows", {g.batch, g.out_height, g.out_width});
-  n.pixels = checked("pixels", {g.batch, g.height, g.width});
-  n.values = checked("values of a window", {g.rows, g.columns, g.channels});
-  n.pad_top = static_cast<std::int32_t>(small(g.pad_top));
-  n.pad_left = static_cast<std::int32_t>(small(g.pad_left));
-  checked("values of an image",
-          {g.height + g.pad_top + g.rows, g.width + g.pad_left + g.columns, g.channels});
-  n.image_values = checked("values of an image", {g.height, g.width, g.channels});
-  n.result_values = checked("values of an image", {g.out_height, g.out_width, c.out_channels});
-  checked("weights", {n.values, c.out_channels});
-  small(g.out_height * g.stride_rows + g.rows);
-  small(g.out_width * g.stride_columns + g.columns);
-  n.per_image = divider<std::uint32_t>(std::size_t{n.out_height} * n.out_width);
-  n.per_row = divider<std::uint32_t>(n.out_width);
-  n.columns = divider<std::uint32_t>(small(g.columns));
-  n.by_channels = divider<std::uint32_t>(n.channels);
-  n.by_outs = divider<std::uint32_t>(n.out_channels);
-  n.by_pixels = divider<std::uint32_t>(std::size_t{n.height} * n.width);
-  n.by_width = divider<std::uint32_t>(n.width);
-  n.stride_rows = divider<std::uint32_t>(small(g.stride_rows));
-  n.stride_columns = divider<std::uint32_t>(small(g.stride_columns));
-  return n;
-}
-
-namespace {
 
 // How a block reads an operand of a matrix product that may not be a matrix in memory.
 //
@@ -134,7 +88,7 @@ private:
 
   __device__ static float value_at(const float* at) { return at == nullptr ? 0.0F : *at; }
   __device__ static float_pack pack_at(const float* at) {
-    return at == nullptr ? float_pack{} : *reinterpret_cast<const float_pack*>(at);
+    return at == nullptr ? float_pack{} : plain_pack(at);
   }
 
   __device__ void fetch_packs(const Source& source, std::uint32_t k) {
@@ -206,7 +160,6 @@ struct thread_place {
   static constexpr unsigned lanes_across = Tile::threads_across < 8 ? Tile::threads_across : 8;
   static constexpr unsigned warps_across = Tile::threads_across / lanes_across;
   static constexpr unsigned row_packs = Tile::thread_rows / 4, column_packs = Tile::thread_columns / 4;
-
   __device__ thread_place() {
     const unsigned warp = threadIdx.x / warp_size, lane = threadIdx.x % warp_size;
     row_ = (warp / warps_across * (warp_size / lanes_across) + lane / lanes_across) * 4;
@@ -230,10 +183,10 @@ struct tile_sums {
       float_pack a[place::row_packs], b[place::column_packs];
 #pragma unroll
       for (unsigned i = 0; i < place::row_packs; ++i)
-        a[i] = *reinterpret_cast<const float_pack*>(workspace + k * Tile::row_step + at.row(i));
+        a[i] = plain_pack(workspace + k * Tile::row_step + at.row(i));
 #pragma unroll
       for (unsigned j = 0; j < place::column_packs; ++j)
-        b[j] = *reinterpret_cast<const float_pack*>(right + k * Tile::column_step + at.column(j));
+        b[j] = plain_pack(right + k * Tile::column_step + at.column(j));
 #pragma unroll
       for (unsigned i = 0; i < Tile::thread_rows; ++i)
 #pragma unroll
@@ -388,7 +341,6 @@ struct window_values {
     std::uint32_t offset;
     std::int32_t row, column;
   };
-
   __device__ window window_at(std::uint32_t k) const {
     if (k >= n.windows) return {0, far_outside, far_outside};
     const std::uint32_t image = n.per_image.divide(k), row = n.per_row.divide(k);
@@ -498,7 +450,6 @@ struct columns_of_channels {
   static constexpr pack_axis axis = pack_axis::depth;
   using line = std::uint32_t;
   static constexpr std::uint32_t nowhere = ~std::uint32_t{0};
-
   __device__ std::uint32_t line_at(std::uint32_t channel) const { return channel; }
   __device__ std::uint32_t place_at(std::uint32_t k) const {
     if (k >= depth) return nowhere;
@@ -543,6 +494,40 @@ void convolution_weight_gradient(const cuda_stream& s, const convolution_shape& 
 }
 
 } // namespace
+
+window_numbers numbers_of(const convolution_shape& c) {
+  const window_grid& g = c.windows;
+  const auto small = [](std::size_t n) { return checked("positions", {n, 4}) / 4; }; // sums of two still fit
+  window_numbers n{};
+  n.height = small(g.height);
+  n.width = small(g.width);
+  n.channels = small(g.channels);
+  n.out_channels = small(c.out_channels);
+  n.out_height = small(g.out_height);
+  n.out_width = small(g.out_width);
+  n.windows = checked("windows", {g.batch, g.out_height, g.out_width});
+  n.pixels = checked("pixels", {g.batch, g.height, g.width});
+  n.values = checked("values of a window", {g.rows, g.columns, g.channels});
+  n.pad_top = static_cast<std::int32_t>(small(g.pad_top));
+  n.pad_left = static_cast<std::int32_t>(small(g.pad_left));
+  checked("values of an image",
+          {g.height + g.pad_top + g.rows, g.width + g.pad_left + g.columns, g.channels});
+  n.image_values = checked("values of an image", {g.height, g.width, g.channels});
+  n.result_values = checked("values of an image", {g.out_height, g.out_width, c.out_channels});
+  checked("weights", {n.values, c.out_channels});
+  small(g.out_height * g.stride_rows + g.rows);
+  small(g.out_width * g.stride_columns + g.columns);
+  n.per_image = divider<std::uint32_t>(std::size_t{n.out_height} * n.out_width);
+  n.per_row = divider<std::uint32_t>(n.out_width);
+  n.columns = divider<std::uint32_t>(small(g.columns));
+  n.by_channels = divider<std::uint32_t>(n.channels);
+  n.by_outs = divider<std::uint32_t>(n.out_channels);
+  n.by_pixels = divider<std::uint32_t>(std::size_t{n.height} * n.width);
+  n.by_width = divider<std::uint32_t>(n.width);
+  n.stride_rows = divider<std::uint32_t>(small(g.stride_rows));
+  n.stride_columns = divider<std::uint32_t>(small(g.stride_columns));
+  return n;
+}
 
 MAILGRAD_GPU_BODY_OF(plan_convolution, convolution)
 MAILGRAD_GPU_BODY_OF(plan_convolution_data_gradient, convolution_data_gradient)

@@ -2,17 +2,12 @@
 #include <mailgrad/kernels/cuda/indices.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
 
-#include <algorithm>
-#include <type_traits>
-
 namespace mailgrad::cuda {
-
 namespace {
 
 /// So many copies are an argument of one launch; more take several.
 constexpr std::size_t copies_at_once = 64;
 
-/// One copy, as a kernel visits it.
 struct copied_part {
   const float* from;
   float* to;
@@ -64,7 +59,6 @@ __global__ void copy_rows_kernel(copy_list list) {
   }
 }
 
-/// Collects copies until a launch has as many as it takes.
 class row_launches {
 public:
   row_launches(const cuda_stream& s, bool packs) : s_(s), packs_(packs) {}
@@ -84,7 +78,6 @@ public:
   }
 
 private:
-  /// Adds `count` of its rows from `first` on.
   void add(const row_copy& c, std::size_t first, std::size_t count) {
     const std::size_t size = packs_ ? float_pack::size : 1, n = count * c.width / size;
     copied_part part{c.from,
@@ -207,7 +200,6 @@ constexpr unsigned side = 64; ///< of a tile
 constexpr unsigned pitch =
     side + 1; ///< so that neither rows nor columns of a tile lie in one bank of shared memory
 
-/// The part of one tile.
 struct tile_place {
   const float* from;
   float* to;

@@ -1,44 +1,17 @@
 #include <mailgrad/kernels/cuda/handles.hpp>
+#include <mailgrad/kernels/cuda/loaded_library.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
-#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <cublasLt.h>
-#include <dlfcn.h>
 
-#include <fmt/format.h>
-
-#include <array>
 #include <cstdlib>
 #include <limits>
 #include <map>
-#include <memory>
-#include <string>
 #include <tuple>
-#include <variant>
-#include <vector>
 
 namespace mailgrad::cuda {
-
 namespace {
-
-/// The functions of cuBLASLt, found when the first GPU asks for them.
-struct cublas_functions {
-  decltype(&cublasLtCreate) create;
-  decltype(&cublasLtDestroy) destroy;
-  decltype(&cublasLtMatmul) matmul;
-  decltype(&cublasLtMatmulDescCreate) description_create;
-  decltype(&cublasLtMatmulDescDestroy) description_destroy;
-  decltype(&cublasLtMatmulDescSetAttribute) description_set;
-  decltype(&cublasLtMatrixLayoutCreate) layout_create;
-  decltype(&cublasLtMatrixLayoutDestroy) layout_destroy;
-  decltype(&cublasLtMatrixLayoutSetAttribute) layout_set;
-  decltype(&cublasLtMatmulPreferenceCreate) preference_create;
-  decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy;
-  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
-  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
-  decltype(&cublasLtGetStatusString) words_of;
-  decltype(&cublasLtGetVersion) version;
-};
 
 /// Opens the library that MAILGRAD_CUBLAS names, or the one that the loader or CUDA's usual folder has.
 void* open_cublas() {
@@ -51,107 +24,70 @@ void* open_cublas() {
     if (void* const opened = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return opened;
     tried += (tried.empty() ? "" : ", ") + path;
   }
-  throw device_error(
-      world_errc::no_such_device,
-      fmt::format("a GPU needs cuBLAS, and none was found as {}; MAILGRAD_CUBLAS may name it", tried));
+  fail_with(world_errc::no_such_device,
+            "a GPU needs cuBLAS, and none was found as {}; MAILGRAD_CUBLAS may name it", tried);
 }
 
-struct close_cublas {
-  void operator()(void* library) const noexcept { static_cast<void>(dlclose(library)); }
+/// The functions of cuBLASLt, found when the first GPU asks for them.
+struct cublas_functions {
+  loaded_library library{open_cublas(), "cuBLAS"};
+  decltype(&cublasLtCreate) create = library.find("cublasLtCreate");
+  decltype(&cublasLtDestroy) destroy = library.find("cublasLtDestroy");
+  decltype(&cublasLtMatmul) matmul = library.find("cublasLtMatmul");
+  decltype(&cublasLtMatmulDescCreate) description_create = library.find("cublasLtMatmulDescCreate");
+  decltype(&cublasLtMatmulDescDestroy) description_destroy = library.find("cublasLtMatmulDescDestroy");
+  decltype(&cublasLtMatmulDescSetAttribute) description_set = library.find("cublasLtMatmulDescSetAttribute");
+  decltype(&cublasLtMatrixLayoutCreate) layout_create = library.find("cublasLtMatrixLayoutCreate");
+  decltype(&cublasLtMatrixLayoutDestroy) layout_destroy = library.find("cublasLtMatrixLayoutDestroy");
+  decltype(&cublasLtMatrixLayoutSetAttribute) layout_set = library.find("cublasLtMatrixLayoutSetAttribute");
+  decltype(&cublasLtMatmulPreferenceCreate) preference_create =
+      library.find("cublasLtMatmulPreferenceCreate");
+  decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy =
+      library.find("cublasLtMatmulPreferenceDestroy");
+  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set =
+      library.find("cublasLtMatmulPreferenceSetAttribute");
+  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = library.find("cublasLtMatmulAlgoGetHeuristic");
+  decltype(&cublasLtGetStatusString) words_of = library.find("cublasLtGetStatusString");
+  decltype(&cublasLtGetVersion) version = library.find("cublasLtGetVersion");
 };
 
-template <class Function>
-void find_in_cublas(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr)
-    throw device_error(world_errc::no_such_device, fmt::format("the cuBLAS of this machine lacks {}", name));
-}
-
-cublas_functions load_cublas() {
-  std::unique_ptr<void, close_cublas> opened(open_cublas());
-  void* const library = opened.get();
-  cublas_functions f{};
-  find_in_cublas(library, "cublasLtCreate", f.create);
-  find_in_cublas(library, "cublasLtDestroy", f.destroy);
-  find_in_cublas(library, "cublasLtMatmul", f.matmul);
-  find_in_cublas(library, "cublasLtMatmulDescCreate", f.description_create);
-  find_in_cublas(library, "cublasLtMatmulDescDestroy", f.description_destroy);
-  find_in_cublas(library, "cublasLtMatmulDescSetAttribute", f.description_set);
-  find_in_cublas(library, "cublasLtMatrixLayoutCreate", f.layout_create);
-  find_in_cublas(library, "cublasLtMatrixLayoutDestroy", f.layout_destroy);
-  find_in_cublas(library, "cublasLtMatrixLayoutSetAttribute", f.layout_set);
-  find_in_cublas(library, "cublasLtMatmulPreferenceCreate", f.preference_create);
-  find_in_cublas(library, "cublasLtMatmulPreferenceDestroy", f.preference_destroy);
-  find_in_cublas(library, "cublasLtMatmulPreferenceSetAttribute", f.preference_set);
-  find_in_cublas(library, "cublasLtMatmulAlgoGetHeuristic", f.heuristic);
-  find_in_cublas(library, "cublasLtGetStatusString", f.words_of);
-  find_in_cublas(library, "cublasLtGetVersion", f.version);
-  static_cast<void>(opened.release()); // open until the process ends
-  return f;
-}
-
-/// The functions, or why there are none.
-using loaded_cublas = std::variant<cublas_functions, device_error>;
-
-loaded_cublas cublas_or_why_not() {
-  try {
-    return load_cublas();
-  } catch (const device_error& e) {
-    return e;
-  }
-}
-
-/// A library that is of no use is not tried again for the next queue.
-const cublas_functions& cublas() {
-  static const loaded_cublas loaded = cublas_or_why_not();
-  if (const auto* why = std::get_if<device_error>(&loaded)) throw device_error(*why);
-  return std::get<cublas_functions>(loaded);
-}
+const cublas_functions& cublas() { return functions_of_library<cublas_functions>(); }
 
 /// As much as NVIDIA advises for Hopper. Each stream has its own, without which the bits could differ.
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 
 /// Memory of `gpu`, of which cuBLAS takes some beside the workspace that it is given.
 [[noreturn]] void lacks_memory(std::uint32_t gpu, const char* what, cublasStatus_t status) {
-  throw out_of_memory(fmt::format("cuda:{}: out of memory: {} says {}, beside its workspace of {}", gpu, what,
-                                  cublas().words_of(status), byte_count(workspace_bytes).text()));
+  fail_with<out_of_memory>("cuda:{}: out of memory: {} says {}, beside its workspace of {}", gpu, what,
+                           cublas().words_of(status), byte_count(workspace_bytes).text());
 }
 
 /// Of what cuBLAS keeps on the host: no GPU is in question.
 void require(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_ALLOC_FAILED)
-    throw out_of_memory(
-        fmt::format("the host, for cuBLAS: out of memory: {} says {}", what, cublas().words_of(status)));
+    fail_with<out_of_memory>("the host, for cuBLAS: out of memory: {} says {}", what,
+                             cublas().words_of(status));
   if (status != CUBLAS_STATUS_SUCCESS)
-    throw device_error(world_errc::device_failure, fmt::format("{}: {}", what, cublas().words_of(status)));
+    fail_with(world_errc::device_failure, "{}: {}", what, cublas().words_of(status));
 }
 
-struct end_handle {
-  void operator()(cublasLtHandle_t h) const noexcept { static_cast<void>(cublas().destroy(h)); }
-};
-struct end_description {
-  void operator()(cublasLtMatmulDesc_t d) const noexcept {
-    static_cast<void>(cublas().description_destroy(d));
+/// An object of cuBLAS that this function of it ends.
+template <auto End>
+struct ends {
+  template <class T>
+  void operator()(T* x) const noexcept {
+    static_cast<void>((cublas().*End)(x));
   }
 };
-struct end_layout {
-  void operator()(cublasLtMatrixLayout_t l) const noexcept { static_cast<void>(cublas().layout_destroy(l)); }
-};
-struct end_preference {
-  void operator()(cublasLtMatmulPreference_t p) const noexcept {
-    static_cast<void>(cublas().preference_destroy(p));
-  }
-};
-template <class T, class End>
-using owned = std::unique_ptr<std::remove_pointer_t<T>, End>;
-using owned_description = owned<cublasLtMatmulDesc_t, end_description>;
-using owned_layout = owned<cublasLtMatrixLayout_t, end_layout>;
+template <class T, auto End>
+using owned = std::unique_ptr<std::remove_pointer_t<T>, ends<End>>;
+using owned_description = owned<cublasLtMatmulDesc_t, &cublas_functions::description_destroy>;
+using owned_layout = owned<cublasLtMatrixLayout_t, &cublas_functions::layout_destroy>;
 
 /// What cuBLAS was asked for before; the same question gets the same algorithm, and so the same bits.
 using question = std::tuple<std::size_t, std::size_t, std::size_t, operand_order, operand_order, std::size_t,
                             bool, bool, cudaDataType_t, cudaDataType_t>;
 
-/// A product that is ready to run.
 struct prepared {
   owned_description description;
   owned_layout a, b, c;
@@ -160,7 +96,7 @@ struct prepared {
 
 int counted(std::size_t n) {
   if (n > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-    throw shape_error(fmt::format("gemm: cuBLAS cannot count an extent of {}", n));
+    fail_with<shape_error>("gemm: cuBLAS cannot count an extent of {}", n);
   return static_cast<int>(n);
 }
 
@@ -228,12 +164,10 @@ private:
   struct types {
     cudaDataType_t operands, result;
   };
-
   void require_here(cublasStatus_t status, const char* what) const {
     if (status == CUBLAS_STATUS_ALLOC_FAILED) lacks_memory(gpu_, what, status);
     if (status != CUBLAS_STATUS_SUCCESS)
-      throw device_error(world_errc::device_failure,
-                         fmt::format("cuda:{}: {}: {}", gpu_, what, cublas().words_of(status)));
+      fail_with(world_errc::device_failure, "cuda:{}: {}: {}", gpu_, what, cublas().words_of(status));
   }
 
   void queue(const cuda_stream& s, const gemm_shape& g, const types& t, const void* a, const void* b, void* c,
@@ -286,7 +220,7 @@ private:
   cublasLtMatmulAlgo_t choose(const prepared& p, const types& t, bool aligned) {
     cublasLtMatmulPreference_t made = nullptr;
     require(cublas().preference_create(&made), "cublasLtMatmulPreferenceCreate");
-    const owned<cublasLtMatmulPreference_t, end_preference> preference(made);
+    const owned<cublasLtMatmulPreference_t, &cublas_functions::preference_destroy> preference(made);
     const auto alignment = [aligned](cudaDataType_t type) -> std::uint32_t {
       return aligned ? 16 : type == CUDA_R_16BF ? sizeof(bfloat16) : sizeof(float);
     };
@@ -305,13 +239,12 @@ private:
                                     p.c.get(), made, 1, &best, &count),
                  "cublasLtMatmulAlgoGetHeuristic");
     if (count == 0)
-      throw device_error(world_errc::device_failure,
-                         fmt::format("cuda:{}: cuBLAS has no algorithm for a product", gpu_));
+      fail_with(world_errc::device_failure, "cuda:{}: cuBLAS has no algorithm for a product", gpu_);
     return best.algo;
   }
 
   std::uint32_t gpu_;
-  owned<cublasLtHandle_t, end_handle> handle_;
+  owned<cublasLtHandle_t, &cublas_functions::destroy> handle_;
   void* workspace_ = nullptr;
   std::map<question, prepared> known_;
 };

@@ -1,14 +1,8 @@
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
+#include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/elementwise.hpp>
 
-#include <mailgrad/kernels/cuda/chain_kernels.hpp>
-#include <mailgrad/kernels/cuda/elements.hpp>
-#include <mailgrad/kernels/cuda/packs.hpp>
-
-#include <algorithm>
-#include <type_traits>
-
 namespace mailgrad::cuda {
-
 namespace {
 
 /// An input, and how far apart two elements are: 0 if it has one element for all.
@@ -24,21 +18,8 @@ struct chain_input {
   }
 };
 
-/// Puts f(a, b) in the place of a, for `count` times four elements.
-template <unsigned count>
-struct apply_to_packs {
-  operand_packs (&x)[count];
-
-  template <class Functor>
-  MAILGRAD_HOST_DEVICE void operator()(Functor f) const {
-    for (unsigned i = 0; i < count; ++i)
-      for (unsigned k = 0; k < float_pack::size; ++k) x[i].a.v[k] = apply(f, x[i].a.v[k], x[i].b.v[k]);
-  }
-};
-
 constexpr unsigned packs_of_step = 2;
 
-/// A chain of one step. All threads take the same branches.
 __global__ void step_kernel(elementwise_function f, bool unary, chain_input a, chain_input b, float* y,
                             element_range range) {
   for_packs<packs_of_step>(
@@ -165,13 +146,11 @@ void elementwise(const cuda_stream& s, const elementwise_chain& chain, std::span
   if (n == 0 || chain.step_count == 0) return;
   const element_range range = range_of(chain, inputs, outputs, n);
   const elementwise_chain::step& only = chain.steps[0];
-  if (chain.step_count == 1 && only.output >= 0) {
-    launch(s, "elementwise", blocks_of_packs(n, packs_of_step), threads_per_block, 0, step_kernel,
-           only.function, is_unary(only.function), input_of(chain, inputs, only.a),
-           input_of(chain, inputs, only.b),
-           static_cast<float*>(outputs[static_cast<std::size_t>(only.output)]), range);
-    return;
-  }
+  if (chain.step_count == 1 && only.output >= 0)
+    return launch(s, "elementwise", blocks_of_packs(n, packs_of_step), threads_per_block, 0, step_kernel,
+                  only.function, is_unary(only.function), input_of(chain, inputs, only.a),
+                  input_of(chain, inputs, only.b),
+                  static_cast<float*>(outputs[static_cast<std::size_t>(only.output)]), range);
   if (queue_generated(s, chain, inputs, outputs, range)) return;
   const std::size_t slots = std::size_t{chain.input_count} + chain.step_count;
   launch(s, "elementwise", blocks_of_packs(n, 1, threads_of_chain), threads_of_chain,

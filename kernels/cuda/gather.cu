@@ -1,19 +1,11 @@
 #include <mailgrad/kernels/cuda/indices.hpp>
-#include <mailgrad/kernels/cuda/launch.hpp>
-#include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 #include <mailgrad/kernels/cuda/row_order.hpp>
 #include <mailgrad/kernels/gather.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <bit>
-#include <string>
 
 namespace mailgrad::cuda {
-
 namespace {
 
-/// Some of the rows that are asked for.
 struct asked_rows {
   const std::int32_t* rows;
   std::uint32_t first; ///< the number of rows[0] among all that are asked for
@@ -226,22 +218,6 @@ __global__ void merge_kernel(const row_key* sorted, std::uint32_t n, std::uint32
   keys[place] = key;
 }
 
-} // namespace
-
-const row_key* order_rows(const cuda_stream& s, const std::int32_t* rows, std::uint32_t n, void* scratch) {
-  auto* const sorted = static_cast<row_key*>(scratch);
-  const unsigned tile = std::clamp(std::bit_ceil(n), 2 * warp_size, largest_tile);
-  const std::uint32_t tiles = n / tile + (n % tile == 0 ? 0 : 1);
-  launch(s, "order_rows", tiles, tile / 2, tile * sizeof(row_key), sort_tile_kernel, rows, n, sorted);
-  if (tiles == 1) return sorted;
-  row_key* const keys = sorted + n;
-  launch(s, "order_rows", (n - 1) / threads_per_block + 1, threads_per_block, 0, merge_kernel, sorted, n,
-         tile, keys);
-  return keys;
-}
-
-namespace {
-
 /// A list in the order of its rows, and what it is added to.
 struct ordered_list {
   ordered_keys order;
@@ -297,14 +273,12 @@ void scatter_rows(const cuda_stream& s, std::span<const std::int32_t> rows, cons
 
 constexpr unsigned rows_of_block = threads_per_block / warp_size;
 
-/// Compressed rows on a GPU.
 struct rows_on_gpu {
   const std::int32_t* columns;
   const float* values;
   const std::int32_t* offsets;
   std::size_t entries, rows;
   fault_report wrong_row; ///< its limit is the number of entries
-
   struct range {
     std::size_t first, last;
   };
@@ -378,6 +352,18 @@ void sparse_product_gradient(const cuda_stream& s, const compressed_rows& x, con
 }
 
 } // namespace
+
+const row_key* order_rows(const cuda_stream& s, const std::int32_t* rows, std::uint32_t n, void* scratch) {
+  auto* const sorted = static_cast<row_key*>(scratch);
+  const unsigned tile = std::clamp(std::bit_ceil(n), 2 * warp_size, largest_tile);
+  const std::uint32_t tiles = n / tile + (n % tile == 0 ? 0 : 1);
+  launch(s, "order_rows", tiles, tile / 2, tile * sizeof(row_key), sort_tile_kernel, rows, n, sorted);
+  if (tiles == 1) return sorted;
+  row_key* const keys = sorted + n;
+  launch(s, "order_rows", (n - 1) / threads_per_block + 1, threads_per_block, 0, merge_kernel, sorted, n,
+         tile, keys);
+  return keys;
+}
 
 MAILGRAD_GPU_BODY(gather)
 MAILGRAD_GPU_BODY(gather_tables)

@@ -3,7 +3,6 @@
 
 // The kernels of gemm.hpp that are our own. The products themselves are asked of products.hpp.
 namespace mailgrad::cuda {
-
 namespace {
 
 /// More numbers of one sample than shared memory holds are read where they lie.
@@ -14,7 +13,6 @@ constexpr std::size_t most_in_block = (48 << 10) / sizeof(float);
 struct sample_vectors {
   const float* values;
   std::size_t step;
-
   __device__ const float* vector(std::size_t i) const { return values + i * step; }
 };
 
@@ -34,7 +32,6 @@ __device__ inline sample_vectors load_sample(const vector_sets& sets, const floa
 /// begin at i (i - 1) / 2.
 struct vector_pair {
   std::size_t i, j;
-
   __device__ explicit vector_pair(std::size_t pair)
       : i(static_cast<std::size_t>((1 + sqrtf(1 + 8 * static_cast<float>(pair))) / 2)), j(0) {
     while (first(i) > pair) --i; // the root is rounded
@@ -83,7 +80,6 @@ __global__ void dots_gradient_kernel(vector_sets sets, const float* x, const flo
   }
 }
 
-/// The shared memory of a block that keeps a sample, or 0 if it does not fit.
 std::size_t bytes_of_block(const vector_sets& sets) {
   return floats_in_block(sets) <= most_in_block ? floats_in_block(sets) * sizeof(float) : 0;
 }

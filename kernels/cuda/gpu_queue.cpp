@@ -1,16 +1,7 @@
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
-
-#include <mailgrad/kernels/cuda/handles.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <stdexcept>
-#include <utility>
+#include <mailgrad/tensor/fail_with.hpp>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 constexpr const char* of_queue = "what a stream keeps for its kernels";
@@ -132,18 +123,16 @@ void raise(const fault_word& fault) {
   case fault_kind::none:
     return;
   case fault_kind::label:
-    throw std::out_of_range(
-        fmt::format("label {}, but the logits have {} classes", fault.found(), fault.limit()));
+    fail_with<std::out_of_range>("label {}, but the logits have {} classes", fault.found(), fault.limit());
   case fault_kind::row:
-    throw std::out_of_range(fmt::format("row {} of a table of {} rows", fault.found(), fault.limit()));
+    fail_with<std::out_of_range>("row {} of a table of {} rows", fault.found(), fault.limit());
   case fault_kind::column:
-    throw std::out_of_range(fmt::format("column {} of rows of {} columns", fault.found(), fault.limit()));
+    fail_with<std::out_of_range>("column {} of rows of {} columns", fault.found(), fault.limit());
   case fault_kind::entries:
-    throw std::out_of_range(
-        fmt::format("row {} is entries from or to {} of {}", fault.element(), fault.found(), fault.limit()));
+    fail_with<std::out_of_range>("row {} is entries from or to {} of {}", fault.element(), fault.found(),
+                                 fault.limit());
   }
-  throw device_error(world_errc::device_failure,
-                     fmt::format("a kernel noted fault {}", static_cast<std::uint32_t>(fault.kind())));
+  fail_with(world_errc::device_failure, "a kernel noted fault {}", static_cast<std::uint32_t>(fault.kind()));
 }
 
 } // namespace mailgrad::cuda

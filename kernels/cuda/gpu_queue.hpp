@@ -2,16 +2,6 @@
 
 #include <mailgrad/kernels/cuda/handles.hpp>
 #include <mailgrad/kernels/cuda/products.hpp>
-#include <mailgrad/kernels/cuda/stream_status.hpp>
-#include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/memory.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <vector>
 
 namespace mailgrad::cuda {
 
@@ -75,7 +65,6 @@ private:
   void forget_unwanted();
   const cuda_stream& stream_of_gpu() const noexcept { return std::get<cuda_stream>(where_); }
 
-  /// Pinned memory that a copy to the GPU still reads.
   struct write_under_way {
     pinned_block values;
     device_event done;

@@ -1,13 +1,9 @@
 #include <mailgrad/kernels/cuda/handles.hpp>
-#include <mailgrad/tensor/error.hpp>
-
-#include <algorithm>
-#include <utility>
 
 namespace mailgrad::cuda {
 
 pinned_block::pinned_block(std::size_t bytes) : memory_(runtime::allocate_pinned(bytes)), bytes_(bytes) {
-  std::fill_n(static_cast<std::byte*>(memory_), bytes, std::byte{0});
+  std::fill_n(static_cast<std::byte*>(memory_.get()), bytes, std::byte{0});
 }
 
 void captured_graph::abandon(void* stream) noexcept {
@@ -25,7 +21,6 @@ device_block allocate_on(const cuda_stream& s, std::size_t bytes) {
   return made;
 }
 
-/// A point of a GPU's stream.
 class gpu_event final : public device_event::driver_event {
 public:
   explicit gpu_event(std::uint32_t gpu) : event_(gpu) {}
@@ -57,8 +52,6 @@ private:
   std::shared_ptr<const step_record> told_by_; ///< null if no record tells
   std::uint64_t ticket_ = 0;
 };
-
-device_event stream_events::record() { return record(nullptr, 0); }
 
 device_event stream_events::record(std::shared_ptr<const step_record> told_by, std::uint64_t ticket) {
   auto found = std::ranges::find(events_, 1, [](const auto& e) { return e.use_count(); });

@@ -2,16 +2,7 @@
 
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/cuda/stream_status.hpp>
-#include <mailgrad/tensor/block.hpp>
-#include <mailgrad/tensor/error.hpp>
 #include <mailgrad/tensor/memory.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <utility>
-#include <vector>
 
 namespace mailgrad::cuda {
 
@@ -33,7 +24,6 @@ private:
   void* stream_;
 };
 
-/// A point of a stream.
 class owned_event {
 public:
   explicit owned_event(std::uint32_t gpu, runtime::event_kind kind = runtime::event_kind::untimed)
@@ -77,7 +67,6 @@ public:
   void launch(void* stream) const { runtime::launch_graph(graph_, stream); }
 
 private:
-  /// Ends a capture that failed, so that the stream can be used again.
   static void abandon(void* stream) noexcept;
 
   void* graph_ = nullptr;
@@ -88,27 +77,22 @@ class pinned_block {
 public:
   pinned_block() = default;
   explicit pinned_block(std::size_t bytes);
-  pinned_block(pinned_block&& other) noexcept
-      : memory_(std::exchange(other.memory_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  pinned_block& operator=(pinned_block&& other) noexcept {
-    std::swap(memory_, other.memory_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~pinned_block() { runtime::release_pinned(memory_); }
 
-  std::size_t bytes() const noexcept { return bytes_; }
+  std::size_t bytes() const noexcept { return memory_ ? bytes_ : 0; }
   template <class T>
   std::span<T> as() noexcept {
-    return {static_cast<T*>(memory_), bytes_ / sizeof(T)};
+    return {static_cast<T*>(memory_.get()), bytes() / sizeof(T)};
   }
   template <class T>
   std::span<const T> as() const noexcept {
-    return {static_cast<const T*>(memory_), bytes_ / sizeof(T)};
+    return {static_cast<const T*>(memory_.get()), bytes() / sizeof(T)};
   }
 
 private:
-  void* memory_ = nullptr;
+  struct release {
+    void operator()(void* memory) const noexcept { runtime::release_pinned(memory); }
+  };
+  std::unique_ptr<void, release> memory_;
   std::size_t bytes_ = 0;
 };
 
@@ -129,10 +113,9 @@ class stream_events {
 public:
   stream_events(std::uint32_t gpu, void* stream) : gpu_(gpu), stream_(stream) {}
 
-  /// Returns an event that passes when all that is queued so far is done.
-  device_event record();
-  /// The same for the end of a step, whose record tells the host by this ticket.
-  device_event record(std::shared_ptr<const step_record> told_by, std::uint64_t ticket);
+  /// Returns an event that passes when all that is queued so far is done. At the end of a step its record,
+  /// `told_by`, tells the host by this ticket.
+  device_event record(std::shared_ptr<const step_record> told_by = nullptr, std::uint64_t ticket = 0);
 
 private:
   std::uint32_t gpu_;

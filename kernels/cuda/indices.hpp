@@ -3,13 +3,9 @@
 #include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/kernels/functors/host_device.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <algorithm>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <string>
 
 namespace mailgrad::cuda {
 

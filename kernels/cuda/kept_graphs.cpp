@@ -1,13 +1,9 @@
+#include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/kept_graphs.hpp>
 
-#include <mailgrad/kernels/cuda/chain_kernels.hpp>
-
-#include <algorithm>
-#include <atomic>
 #include <exception>
 
 namespace mailgrad::cuda {
-
 namespace {
 std::atomic<std::uint64_t> as_graphs = 0, as_launches = 0;
 } // namespace

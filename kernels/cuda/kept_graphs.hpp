@@ -2,13 +2,7 @@
 
 #include <mailgrad/kernels/cuda/handles.hpp>
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <list>
-#include <memory>
-#include <optional>
 
 namespace mailgrad::cuda {
 

@@ -1,18 +1,15 @@
-#include <mailgrad/kernels/cuda/kernel_cache.hpp>
-
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/files/replaced_file.hpp>
+#include <mailgrad/kernels/cuda/kernel_cache.hpp>
 
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <string_view>
 #include <system_error>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -4,14 +4,10 @@
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/kernels/cuda/stream_status.hpp>
 #include <mailgrad/kernels/gpu_body.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <cuda_runtime.h> // the language of kernels; for tests, that of the simulated GPU
 
 #include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <tuple>
 
 /// What every .cu includes: how a kernel is launched, and what kernels share.
@@ -146,6 +142,15 @@ __device__ T block_sum(T x, T* workspace) {
 /// Bytes of shared memory for the `workspace` of block_sum().
 template <class T>
 inline constexpr std::size_t block_sum_bytes = warp_size * sizeof(T);
+
+/// The sum of what all blocks wrote, by one block, divided by `divisor`. It needs block_sum_bytes<T>.
+template <class T, class Result>
+__global__ void total_kernel(const T* parts, unsigned count, T divisor, Result* total) {
+  T sum = 0;
+  for (unsigned i = threadIdx.x; i < count; i += blockDim.x) sum += parts[i];
+  sum = block_sum(sum, shared_memory<T>());
+  if (threadIdx.x == 0) *total = static_cast<Result>(sum / divisor);
+}
 
 /// Where a kernel notes what is wrong with its data.
 struct fault_report {

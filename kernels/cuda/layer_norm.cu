@@ -1,10 +1,8 @@
-#include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 __device__ float inverse_of(float squares, float columns, float epsilon) {
@@ -66,7 +64,6 @@ __global__ void long_layer_norm_kernel(const float* x, const float* gamma, const
   }
 }
 
-/// The operands of the gradient.
 template <class DY>
 struct gradient_operands {
   const float *x, *gamma, *mean, *inverse;
@@ -232,11 +229,9 @@ void short_gradient(const cuda_stream& s, const layer_norm_rows& r, const gradie
 template <class Y>
 void normalise(const cuda_stream& s, const layer_norm_rows& r, const float* x, const float* gamma,
                const float* beta, Y* y, float* mean, float* inverse) {
-  if (r.width > longest_register_row) {
-    launch(s, "layer_norm", blocks_for(r.rows, 1), threads_per_block, block_sum_bytes<float>,
-           long_layer_norm_kernel<Y>, x, gamma, beta, y, mean, inverse, r.rows, r.width, r.epsilon);
-    return;
-  }
+  if (r.width > longest_register_row)
+    return launch(s, "layer_norm", blocks_for(r.rows, 1), threads_per_block, block_sum_bytes<float>,
+                  long_layer_norm_kernel<Y>, x, gamma, beta, y, mean, inverse, r.rows, r.width, r.epsilon);
   const row_lanes n = lanes_of(r.rows, r.width);
   with_register_count(
       r.width, are_packed_rows(r.width, x, gamma, beta, y), [&]<unsigned count, unsigned size>() {

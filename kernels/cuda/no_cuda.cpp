@@ -1,11 +1,8 @@
 #include <mailgrad/kernels/attention.hpp>
-#include <mailgrad/kernels/convolution.hpp>
 #include <mailgrad/kernels/copy.hpp>
 #include <mailgrad/kernels/cuda/chain_kernels.hpp>
 #include <mailgrad/kernels/cuda/gpu_queue.hpp>
-#include <mailgrad/kernels/elementwise.hpp>
 #include <mailgrad/kernels/gather.hpp>
-#include <mailgrad/kernels/gemm.hpp>
 #include <mailgrad/kernels/gpu_body.hpp>
 #include <mailgrad/kernels/layer_norm.hpp>
 #include <mailgrad/kernels/pooling.hpp>
@@ -13,7 +10,6 @@
 #include <mailgrad/kernels/softmax.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/kernels/vectors.hpp>
-#include <mailgrad/tensor/error.hpp>
 
 // What a build without CUDA has in the place of a GPU.
 namespace mailgrad::cuda {
@@ -91,15 +87,6 @@ body<sum_pairs>::function* body<sum_pairs>::get() {
   return [](const cuda_stream& s, pair_sum what, std::span<const float>, std::span<const float>, double*) {
     refuse_gpu(s, what == pair_sum::inner_product ? "inner_product" : "squared_distance");
   };
-}
-
-void begin_update(const cuda_stream& s, const update_rule&, const weight_penalty&) {
-  refuse_gpu(s, "begin_update");
-}
-
-void update_as_begun(const cuda_stream& s, const update_rule&, const weight_update&,
-                     std::span<float* const>) {
-  refuse_gpu(s, "update");
 }
 
 void write_record(const cuda_stream& s, const float*, const double*, step_record*) {

@@ -1,16 +1,11 @@
 #include <mailgrad/kernels/cuda/kernel_compiler.hpp>
-#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/kernels/cuda/loaded_library.hpp>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <nvrtc.h>
 
-#include <fmt/format.h>
-
-#include <array>
 #include <cstdlib>
-#include <string_view>
-#include <variant>
 
 namespace mailgrad::embedded {
 // Written by CMake from the files of these names.
@@ -18,7 +13,6 @@ extern const std::string_view approximations_hpp, binary_hpp, elements_hpp, host
 } // namespace mailgrad::embedded
 
 namespace mailgrad::cuda {
-
 namespace {
 
 struct header {
@@ -45,19 +39,6 @@ std::array<header, 10> headers() {
 /// then one of IEEE 754 and rounded by itself, so they are also the same whichever NVRTC a machine has.
 constexpr std::array options{"--std=c++20", "--device-as-default-execution-space", "--fmad=false"};
 
-/// The functions of NVRTC, found when the first kernel is wanted.
-struct nvrtc_functions {
-  decltype(&nvrtcVersion) version;
-  decltype(&nvrtcCreateProgram) create;
-  decltype(&nvrtcDestroyProgram) destroy;
-  decltype(&nvrtcCompileProgram) compile;
-  decltype(&nvrtcGetCUBINSize) code_size;
-  decltype(&nvrtcGetCUBIN) code;
-  decltype(&nvrtcGetProgramLogSize) log_size;
-  decltype(&nvrtcGetProgramLog) log;
-  decltype(&nvrtcGetErrorString) words_of;
-};
-
 [[noreturn]] void refuse(const std::string& why) { throw device_error(world_errc::no_such_device, why); }
 
 std::string_view named_library() {
@@ -79,83 +60,57 @@ void* open_nvrtc() {
   refuse(fmt::format("no NVRTC was found as {} or {}; MAILGRAD_NVRTC may name it", name, usual));
 }
 
-struct close_nvrtc {
-  void operator()(void* library) const noexcept { static_cast<void>(dlclose(library)); }
-};
-
-template <class Function>
-void find_in_nvrtc(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr) refuse(fmt::format("the NVRTC of this machine lacks {}", name));
-}
-
 struct nvrtc_version {
   int major = 0, minor = 0;
 };
 
-nvrtc_version version_of(const nvrtc_functions& f) {
-  nvrtc_version v;
-  if (f.version(&v.major, &v.minor) != NVRTC_SUCCESS) refuse("the NVRTC of this machine tells no version");
-  return v;
-}
+/// The functions of NVRTC, found when the first kernel is wanted.
+struct nvrtc_functions {
+  loaded_library library{open_nvrtc(), "NVRTC"};
+  decltype(&nvrtcVersion) version = library.find("nvrtcVersion");
+  decltype(&nvrtcCreateProgram) create = library.find("nvrtcCreateProgram");
+  decltype(&nvrtcDestroyProgram) destroy = library.find("nvrtcDestroyProgram");
+  decltype(&nvrtcCompileProgram) compile = library.find("nvrtcCompileProgram");
+  decltype(&nvrtcGetCUBINSize) code_size = library.find("nvrtcGetCUBINSize");
+  decltype(&nvrtcGetCUBIN) code = library.find("nvrtcGetCUBIN");
+  decltype(&nvrtcGetProgramLogSize) log_size = library.find("nvrtcGetProgramLogSize");
+  decltype(&nvrtcGetProgramLog) log = library.find("nvrtcGetProgramLog");
+  decltype(&nvrtcGetErrorString) words_of = library.find("nvrtcGetErrorString");
 
-/// NVRTC opens its second library by the bare name when it compiles, and does not look beside itself. What is
-/// already open is found by its name, so it is opened here. Where there is none, NVRTC will say so.
-void open_builtins(const nvrtc_functions& f, const nvrtc_version& v) {
-  Dl_info place{};
-  if (dladdr(reinterpret_cast<const void*>(f.version), &place) == 0 || place.dli_fname == nullptr) return;
-  const std::string library = place.dli_fname;
-  const std::string folder = library.substr(0, library.rfind('/') + 1);
-  const std::string path = fmt::format("{}libnvrtc-builtins.so.{}.{}", folder, v.major, v.minor);
-  static_cast<void>(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)); // open until the process ends
-}
-
-nvrtc_functions load_nvrtc() {
-  std::unique_ptr<void, close_nvrtc> opened(open_nvrtc());
-  void* const library = opened.get();
-  nvrtc_functions f{};
-  find_in_nvrtc(library, "nvrtcVersion", f.version);
-  find_in_nvrtc(library, "nvrtcCreateProgram", f.create);
-  find_in_nvrtc(library, "nvrtcDestroyProgram", f.destroy);
-  find_in_nvrtc(library, "nvrtcCompileProgram", f.compile);
-  find_in_nvrtc(library, "nvrtcGetCUBINSize", f.code_size);
-  find_in_nvrtc(library, "nvrtcGetCUBIN", f.code);
-  find_in_nvrtc(library, "nvrtcGetProgramLogSize", f.log_size);
-  find_in_nvrtc(library, "nvrtcGetProgramLog", f.log);
-  find_in_nvrtc(library, "nvrtcGetErrorString", f.words_of);
-  const nvrtc_version v = version_of(f);
-  if (v.major != CUDART_VERSION / 1000)
-    refuse(fmt::format("NVRTC {}.{} is of another version than this build, which needs {}", v.major, v.minor,
-                       CUDART_VERSION / 1000));
-  open_builtins(f, v);
-  static_cast<void>(opened.release()); // open until the process ends
-  return f;
-}
-
-/// The functions, or why there are none.
-using loaded_nvrtc = std::variant<nvrtc_functions, device_error>;
-
-loaded_nvrtc nvrtc_or_why_not() {
-  try {
-    return load_nvrtc();
-  } catch (const device_error& e) {
-    return e;
+  nvrtc_functions() {
+    const nvrtc_version v = found_version();
+    if (v.major != CUDART_VERSION / 1000)
+      refuse(fmt::format("NVRTC {}.{} is of another version than this build, which needs {}", v.major,
+                         v.minor, CUDART_VERSION / 1000));
+    open_builtins(v);
   }
-}
 
-/// A library that is of no use is not tried again for the next kernel.
-const nvrtc_functions& nvrtc() {
-  static const loaded_nvrtc loaded = nvrtc_or_why_not();
-  if (const auto* why = std::get_if<device_error>(&loaded)) throw device_error(*why);
-  return std::get<nvrtc_functions>(loaded);
-}
+  nvrtc_version found_version() const {
+    nvrtc_version v;
+    if (version(&v.major, &v.minor) != NVRTC_SUCCESS) refuse("the NVRTC of this machine tells no version");
+    return v;
+  }
+
+private:
+  /// NVRTC opens its second library by the bare name when it compiles, and does not look beside itself. What
+  /// is already open is found by its name, so it is opened here. Where there is none, NVRTC will say so.
+  void open_builtins(const nvrtc_version& v) const {
+    Dl_info place{};
+    if (dladdr(reinterpret_cast<const void*>(version), &place) == 0 || place.dli_fname == nullptr) return;
+    const std::string own = place.dli_fname;
+    const std::string folder = own.substr(0, own.rfind('/') + 1);
+    const std::string path = fmt::format("{}libnvrtc-builtins.so.{}.{}", folder, v.major, v.minor);
+    static_cast<void>(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)); // open until the process ends
+  }
+};
+
+const nvrtc_functions& nvrtc() { return functions_of_library<nvrtc_functions>(); }
 
 void require(nvrtcResult status, const char* what) {
   if (status != NVRTC_SUCCESS)
-    throw device_error(world_errc::device_failure, fmt::format("{}: {}", what, nvrtc().words_of(status)));
+    fail_with(world_errc::device_failure, "{}: {}", what, nvrtc().words_of(status));
 }
 
-/// A text with its headers.
 class nvrtc_program {
 public:
   explicit nvrtc_program(const std::string& text) {
@@ -180,8 +135,8 @@ public:
     all.push_back(architecture.c_str());
     const nvrtcResult status = nvrtc().compile(program_, static_cast<int>(all.size()), all.data());
     if (status != NVRTC_SUCCESS)
-      throw device_error(world_errc::device_failure, fmt::format("nvrtcCompileProgram: {}: {}",
-                                                                 nvrtc().words_of(status), first_of_log()));
+      fail_with(world_errc::device_failure, "nvrtcCompileProgram: {}: {}", nvrtc().words_of(status),
+                first_of_log());
     std::size_t bytes = 0;
     require(nvrtc().code_size(program_, &bytes), "nvrtcGetCUBINSize");
     std::vector<std::byte> code(bytes);
@@ -204,7 +159,7 @@ private:
 class nvrtc_compiler final : public kernel_compiler {
 public:
   std::string in_words() const override {
-    const nvrtc_version v = version_of(nvrtc());
+    const nvrtc_version v = nvrtc().found_version();
     return fmt::format("NVRTC {}.{}", v.major, v.minor);
   }
   std::string identity() const override {

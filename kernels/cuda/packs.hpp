@@ -1,10 +1,8 @@
 #pragma once
 
-#include <mailgrad/kernels/cuda/elements.hpp>
 #include <mailgrad/kernels/cuda/launch.hpp>
+#include <mailgrad/kernels/functors/elementwise_function.hpp>
 #include <mailgrad/tensor/small_floats.hpp>
-
-/// What element-wise kernels that are compiled with the program have beside elements.hpp.
 
 namespace mailgrad::cuda {
 
@@ -13,7 +11,22 @@ struct operand_packs {
   float_pack a, b;
 };
 
-/// One float, or four that are aligned: what one instruction moves.
+/// Puts f(a, b) in the place of a, for `count` times four elements.
+template <unsigned count>
+struct apply_to_packs {
+  operand_packs (&x)[count];
+
+  template <class Functor>
+  MAILGRAD_HOST_DEVICE void operator()(Functor f) const {
+    for (unsigned i = 0; i < count; ++i)
+      for (unsigned k = 0; k < float_pack::size; ++k) x[i].a.v[k] = apply(f, x[i].a.v[k], x[i].b.v[k]);
+  }
+};
+
+/// A pack of shared memory, or of memory whose loads nvcc may choose.
+__device__ inline float_pack plain_pack(const float* x) { return *reinterpret_cast<const float_pack*>(x); }
+
+/// One number, or four or eight neighbours that are aligned: what a few instructions move.
 template <unsigned size>
 struct moved_floats {
   float v[size];
@@ -23,9 +36,12 @@ template <unsigned size>
 __device__ moved_floats<size> load_floats(const float* x) {
   if constexpr (size == 1) {
     return {{x[0]}};
-  } else {
+  } else if constexpr (size == 4) {
     const float_pack p = load_pack(x);
     return {{p.v[0], p.v[1], p.v[2], p.v[3]}};
+  } else {
+    const float_pack a = load_pack(x), b = load_pack(x + 4);
+    return {{a.v[0], a.v[1], a.v[2], a.v[3], b.v[0], b.v[1], b.v[2], b.v[3]}};
   }
 }
 
@@ -35,6 +51,7 @@ __device__ void store_floats(float* x, const moved_floats<size>& m) {
     x[0] = m.v[0];
   else
     store_pack(x, {{m.v[0], m.v[1], m.v[2], m.v[3]}});
+  if constexpr (size == 8) store_pack(x + 4, {{m.v[4], m.v[5], m.v[6], m.v[7]}});
 }
 
 /// The same for shared memory, which has instructions of its own.
@@ -59,7 +76,6 @@ struct alignas(16) bfloat16_pack {
   unsigned v[4]; ///< two numbers each, the first in the lower half
 };
 
-/// Two numbers as they lie in memory.
 __device__ inline unsigned rounded_pair(float first, float second) {
   return bfloat16_of_float(first) | static_cast<unsigned>(bfloat16_of_float(second)) << 16U;
 }
@@ -97,44 +113,29 @@ __device__ inline float as_float(bfloat16 x) { return float_of_bfloat16(x.bits);
 __device__ inline void store_number(float* to, float x) { *to = x; }
 __device__ inline void store_number(bfloat16* to, float x) { to->bits = bfloat16_of_float(x); }
 
-/// Eight neighbours of either type.
-struct eight_floats {
-  float v[8];
-};
-__device__ inline eight_floats load_eight(const float* x) {
-  const float_pack a = load_pack(x), b = load_pack(x + 4);
-  return {{a.v[0], a.v[1], a.v[2], a.v[3], b.v[0], b.v[1], b.v[2], b.v[3]}};
-}
-__device__ inline eight_floats load_eight(const bfloat16* x) {
-  const bfloat16_pack p = load_pack(x);
-  return {{first_of(p.v[0]), second_of(p.v[0]), first_of(p.v[1]), second_of(p.v[1]), first_of(p.v[2]),
-           second_of(p.v[2]), first_of(p.v[3]), second_of(p.v[3])}};
-}
-__device__ inline void store_eight(float* x, const eight_floats& n) {
-  store_pack(x, {{n.v[0], n.v[1], n.v[2], n.v[3]}});
-  store_pack(x + 4, {{n.v[4], n.v[5], n.v[6], n.v[7]}});
-}
-__device__ inline void store_eight(bfloat16* x, const eight_floats& n) {
-  store_rounded(x, bfloat16_pack{{rounded_pair(n.v[0], n.v[1]), rounded_pair(n.v[2], n.v[3]),
-                                  rounded_pair(n.v[4], n.v[5]), rounded_pair(n.v[6], n.v[7])}});
-}
-
-/// One number, or four if `x` is a multiple of 8 bytes.
+/// One number, four if `x` is a multiple of 8 bytes, or eight.
 template <unsigned size>
 __device__ moved_floats<size> load_floats(const bfloat16* x) {
   if constexpr (size == 1) {
     return {{as_float(*x)}};
-  } else {
+  } else if constexpr (size == 4) {
     const uint2 p = *reinterpret_cast<const uint2*>(x);
     return {{first_of(p.x), second_of(p.x), first_of(p.y), second_of(p.y)}};
+  } else {
+    const bfloat16_pack p = load_pack(x);
+    return {{first_of(p.v[0]), second_of(p.v[0]), first_of(p.v[1]), second_of(p.v[1]), first_of(p.v[2]),
+             second_of(p.v[2]), first_of(p.v[3]), second_of(p.v[3])}};
   }
 }
 template <unsigned size>
 __device__ void store_floats(bfloat16* x, const moved_floats<size>& m) {
   if constexpr (size == 1)
     store_number(x, m.v[0]);
-  else
+  else if constexpr (size == 4)
     *reinterpret_cast<uint2*>(x) = make_uint2(rounded_pair(m.v[0], m.v[1]), rounded_pair(m.v[2], m.v[3]));
+  else
+    store_rounded(x, bfloat16_pack{{rounded_pair(m.v[0], m.v[1]), rounded_pair(m.v[2], m.v[3]),
+                                    rounded_pair(m.v[4], m.v[5]), rounded_pair(m.v[6], m.v[7])}});
 }
 
 } // namespace mailgrad::cuda

@@ -2,13 +2,9 @@
 #include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/kernels/pooling.hpp>
 
-#include <cstdint>
-
 namespace mailgrad::cuda {
-
 namespace {
 
-/// Neighbouring channels that one thread computes.
 template <class T, unsigned count>
 struct alignas(sizeof(T) * count) channels_of {
   T v[count];
@@ -19,12 +15,10 @@ using floats = channels_of<float, count>;
 template <unsigned count>
 using positions = channels_of<std::int32_t, count>;
 
-/// Positions from `first` up to but not including `last`.
 struct range {
   std::int32_t first, last;
 };
 
-/// A window_grid along one axis.
 struct pool_axis {
   std::int32_t extent, windows, length, stride, pad;
   divider<std::uint32_t> by_stride;
@@ -50,7 +44,6 @@ struct pool_numbers {
   pool_axis down, across;
   std::uint32_t channels;
   divider<std::uint32_t> by_packs, by_width, by_out_width, by_height, by_out_height;
-
   __device__ std::size_t pixel(std::uint32_t image, std::int32_t row, std::int32_t column) const {
     return ((std::size_t{image} * down.extent + row) * across.extent + column) * channels;
   }
@@ -59,7 +52,6 @@ struct pool_numbers {
   }
 };
 
-/// Where a pack of channels lies.
 struct pack_place {
   std::uint32_t image;
   std::int32_t row, column;
@@ -141,7 +133,6 @@ template <unsigned count>
 struct chosen_parts {
   const float* dy;
   const std::int32_t* chosen;
-
   __device__ void add(floats<count>& sum, const pool_numbers& g, std::size_t at, std::int32_t position,
                       std::int32_t, std::int32_t) const {
     (void)g;
@@ -156,7 +147,6 @@ struct chosen_parts {
 template <unsigned count>
 struct equal_parts {
   const float* dy;
-
   __device__ void add(floats<count>& sum, const pool_numbers& g, std::size_t at, std::int32_t, std::int32_t i,
                       std::int32_t j) const {
     const range rows = g.down.inside(i), columns = g.across.inside(j);

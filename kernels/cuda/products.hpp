@@ -1,12 +1,8 @@
 #pragma once
 
 #include <mailgrad/kernels/gemm.hpp>
-#include <mailgrad/tensor/small_floats.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <string>
 
 namespace mailgrad::cuda {
 

@@ -1,28 +1,19 @@
-#include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/reduce.hpp>
 
-#include <algorithm>
-
 namespace mailgrad::cuda {
-
 namespace {
 
 /// Rows of at most so many terms are summed by a warp or a part of one, longer ones by blocks.
 constexpr std::size_t short_row = 1024;
 
-__device__ float_pack pack_of(const float* x, std::size_t i) {
-  return *reinterpret_cast<const float_pack*>(x + i);
-}
-
 /// The terms of a sum, and whether four may be loaded at once.
 struct plain_terms {
   const float* x;
   bool packs;
-
   __device__ float at(std::size_t i) const { return x[i]; }
   __device__ float four_at(std::size_t i) const {
-    const float_pack a = pack_of(x, i);
+    const float_pack a = plain_pack(x + i);
     return (a.v[0] + a.v[1]) + (a.v[2] + a.v[3]);
   }
 };
@@ -30,10 +21,9 @@ struct plain_terms {
 struct squared_differences {
   const float *a, *b;
   bool packs;
-
   __device__ float at(std::size_t i) const { return (a[i] - b[i]) * (a[i] - b[i]); }
   __device__ float four_at(std::size_t i) const {
-    const float_pack x = pack_of(a, i), y = pack_of(b, i);
+    const float_pack x = plain_pack(a + i), y = plain_pack(b + i);
     float square[float_pack::size];
     for (std::size_t k = 0; k < float_pack::size; ++k) square[k] = (x.v[k] - y.v[k]) * (x.v[k] - y.v[k]);
     return (square[0] + square[1]) + (square[2] + square[3]);
@@ -68,7 +58,6 @@ __global__ void row_kernel(Terms terms, row_extents n, float scale, float* y) {
   }
 }
 
-/// Each `lanes` neighbouring threads sum a row.
 __global__ void short_row_kernel(const float* x, row_extents n, unsigned lanes, float scale, float* y) {
   const unsigned lane = threadIdx.x % lanes;
   const std::size_t step = grid_threads() / lanes;
@@ -96,11 +85,9 @@ void sum_long_rows(const cuda_stream& s, const char* name, const Terms& terms, s
                                        s.scratch_bytes / sizeof(float) / rows});
   const auto blocks = static_cast<unsigned>(std::min(rows, busy_blocks * 2));
   constexpr std::size_t bytes = block_sum_bytes<float>;
-  if (slices < 2) {
-    launch(s, name, blocks, threads_per_block, bytes, row_kernel<Terms>, terms,
-           row_extents{rows, count, std::max<std::size_t>(count, 1)}, scale, y);
-    return;
-  }
+  if (slices < 2)
+    return launch(s, name, blocks, threads_per_block, bytes, row_kernel<Terms>, terms,
+                  row_extents{rows, count, std::max<std::size_t>(count, 1)}, scale, y);
   const std::size_t of_slice = ((count + slices - 1) / slices + 3) / 4 * 4;
   const std::size_t used = (count + of_slice - 1) / of_slice;
   auto* const partial = static_cast<float*>(s.scratch);
@@ -125,7 +112,6 @@ struct axes {
   std::size_t extents[shape::max_rank], steps[shape::max_rank];
   unsigned count;
   std::size_t size;
-
   __device__ std::size_t offset(std::size_t k) const {
     std::size_t at = 0;
     for (unsigned axis = count; axis-- > 0; k /= extents[axis]) at += k % extents[axis] * steps[axis];
@@ -133,7 +119,6 @@ struct axes {
   }
 };
 
-/// Blocks take the results in turn.
 __global__ void general_kernel(axes kept, axes summed, const float* x, float scale, float* y) {
   float* const workspace = shared_memory<float>();
   for (std::size_t result = blockIdx.x; result < kept.size; result += gridDim.x) {

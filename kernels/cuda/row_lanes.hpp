@@ -1,10 +1,6 @@
 #pragma once
 
-#include <mailgrad/kernels/cuda/launch.hpp>
 #include <mailgrad/kernels/cuda/packs.hpp>
-
-#include <algorithm>
-#include <cstddef>
 
 /// Kernels along the rows of a matrix. A short row lies in the registers of up to a warp, a long one is read
 /// several times by a block.

@@ -3,9 +3,6 @@
 #include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/gather.hpp>
 
-#include <cstddef>
-#include <cstdint>
-
 /// The order in which the rows of a list are added to a table: those of one row of the table one behind the
 /// other, as they stand in the list. It is made on the GPU, which has the list, in two short kernels.
 
@@ -34,13 +31,11 @@ inline constexpr unsigned warps_of_runs = threads_per_block / warp_size;
 /// Longer runs of one row are shared by all warps of a block.
 inline constexpr std::uint32_t longest_of_warp = 32;
 
-/// The keys of one row of the table.
 struct key_range {
   std::uint32_t first, last;
   __device__ std::uint32_t size() const { return last - first; }
 };
 
-/// A list in the order of its rows.
 struct ordered_keys {
   const row_key* keys;
   std::uint32_t n;

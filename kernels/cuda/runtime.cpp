@@ -1,17 +1,13 @@
-#include <mailgrad/kernels/cuda/runtime.hpp>
-
 #include <mailgrad/kernels/cuda/missing_gpu.hpp>
-#include <mailgrad/tensor/error.hpp>
+#include <mailgrad/kernels/cuda/runtime.hpp>
+#include <mailgrad/tensor/fail_with.hpp>
 
 #include <cuda_runtime_api.h>
-
-#include <fmt/format.h>
 
 #include <cstdlib>
 #include <mutex>
 
 namespace mailgrad::cuda::runtime {
-
 namespace {
 
 /// The GPU that this thread has made current. To ask the runtime could bring the error of earlier work.
@@ -19,8 +15,7 @@ thread_local int current_gpu = 0;
 
 [[noreturn]] void fail(cudaError_t code, const char* what) {
   static_cast<void>(cudaGetLastError()); // so that the next call does not report it again
-  throw device_error(world_errc::device_failure,
-                     fmt::format("cuda:{}: {}: {}", current_gpu, what, cudaGetErrorString(code)));
+  fail_with(world_errc::device_failure, "cuda:{}: {}: {}", current_gpu, what, cudaGetErrorString(code));
 }
 
 void require(cudaError_t code, const char* what) {
@@ -32,7 +27,7 @@ void require(cudaError_t code, const char* what) {
 void require_made(cudaError_t code, const char* what) {
   if (code != cudaErrorMemoryAllocation) return require(code, what);
   static_cast<void>(cudaGetLastError());
-  throw out_of_memory(fmt::format("cuda:{}: out of memory: {}", current_gpu, what));
+  fail_with<out_of_memory>("cuda:{}: out of memory: {}", current_gpu, what);
 }
 
 cudaError_t try_to_use(std::uint32_t gpu) noexcept {
@@ -108,9 +103,8 @@ void* allocate(std::uint32_t gpu, std::size_t bytes) {
   static_cast<void>(cudaGetLastError());
   std::size_t unused = 0, all = 0;
   require(cudaMemGetInfo(&unused, &all), "cudaMemGetInfo");
-  throw out_of_memory(fmt::format("cuda:{}: out of memory: {} asked for, {} of {} free", gpu,
-                                  byte_count(bytes).text(), byte_count(unused).text(),
-                                  byte_count(all).text()));
+  fail_with<out_of_memory>("cuda:{}: out of memory: {} asked for, {} of {} free", gpu,
+                           byte_count(bytes).text(), byte_count(unused).text(), byte_count(all).text());
 }
 
 void release(std::uint32_t gpu, void* memory) noexcept {
@@ -126,8 +120,8 @@ void* allocate_pinned(std::size_t bytes) {
     return memory;
   }
   forget(code);
-  throw out_of_memory(
-      fmt::format("pinned memory of the host: out of memory: {} asked for", byte_count(bytes).text()));
+  fail_with<out_of_memory>("pinned memory of the host: out of memory: {} asked for",
+                           byte_count(bytes).text());
 }
 
 void release_pinned(void* memory) noexcept { forget(cudaFreeHost(memory)); }

@@ -1,13 +1,10 @@
 #include <mailgrad/kernels/cuda/indices.hpp>
 #include <mailgrad/kernels/cuda/row_lanes.hpp>
-#include <mailgrad/kernels/functors/approximations.hpp>
 #include <mailgrad/kernels/softmax.hpp>
 
-#include <cstdint>
 #include <limits>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 template <unsigned count, unsigned size>
@@ -75,11 +72,9 @@ __global__ void long_softmax_gradient_kernel(const float* y, const float* dy, fl
 
 void softmax(const cuda_stream& s, const float* x, float* y, std::size_t rows, std::size_t columns) {
   if (rows * columns == 0) return;
-  if (columns > longest_register_row) {
-    launch(s, "softmax", blocks_for(rows, 1), threads_per_block, block_sum_bytes<float>, long_softmax_kernel,
-           x, y, rows, columns);
-    return;
-  }
+  if (columns > longest_register_row)
+    return launch(s, "softmax", blocks_for(rows, 1), threads_per_block, block_sum_bytes<float>,
+                  long_softmax_kernel, x, y, rows, columns);
   const row_lanes n = lanes_of(rows, columns);
   with_register_count(columns, are_packed_rows(columns, x, y), [&]<unsigned count, unsigned size>() {
     launch(s, "softmax", blocks_of(n), threads_per_block, 0, softmax_kernel<count, size>, x, y, n,
@@ -90,11 +85,9 @@ void softmax(const cuda_stream& s, const float* x, float* y, std::size_t rows, s
 void softmax_gradient(const cuda_stream& s, const float* y, const float* dy, float* dx, std::size_t rows,
                       std::size_t columns) {
   if (rows * columns == 0) return;
-  if (columns > longest_register_row) {
-    launch(s, "softmax_gradient", blocks_for(rows, 1), threads_per_block, block_sum_bytes<float>,
-           long_softmax_gradient_kernel, y, dy, dx, rows, columns);
-    return;
-  }
+  if (columns > longest_register_row)
+    return launch(s, "softmax_gradient", blocks_for(rows, 1), threads_per_block, block_sum_bytes<float>,
+                  long_softmax_gradient_kernel, y, dy, dx, rows, columns);
   const row_lanes n = lanes_of(rows, columns);
   with_register_count(columns, are_packed_rows(columns, y, dy, dx), [&]<unsigned count, unsigned size>() {
     launch(s, "softmax_gradient", blocks_of(n), threads_per_block, 0, softmax_gradient_kernel<count, size>, y,
@@ -180,14 +173,6 @@ __global__ void long_cross_entropy_kernel(const float* logits, label_list labels
   if (threadIdx.x == 0) parts[blockIdx.x] = loss;
 }
 
-/// The mean over all rows, by one block.
-__global__ void mean_loss_kernel(const double* parts, unsigned count, double rows, float* loss) {
-  double total = 0;
-  for (unsigned i = threadIdx.x; i < count; i += threads_per_block) total += parts[i];
-  total = block_sum(total, shared_memory<double>());
-  if (threadIdx.x == 0) *loss = static_cast<float>(total / rows);
-}
-
 /// Each thread writes so many neighbours, which lie in one row.
 template <unsigned count>
 __global__ void cross_entropy_gradient_kernel(const float* probabilities, const std::int32_t* labels,
@@ -227,8 +212,8 @@ void cross_entropy(const cuda_stream& s, const float* logits, const std::int32_t
                                  -std::numeric_limits<float>::infinity());
                         });
   }
-  launch(s, "cross_entropy", 1, threads_per_block, block_sum_bytes<double>, mean_loss_kernel, parts, blocks,
-         static_cast<double>(rows), loss);
+  launch(s, "cross_entropy", 1, threads_per_block, block_sum_bytes<double>, total_kernel<double, float>,
+         parts, blocks, static_cast<double>(rows), loss);
 }
 
 void cross_entropy_gradient(const cuda_stream& s, const float* probabilities, const std::int32_t* labels,
@@ -245,7 +230,6 @@ void cross_entropy_gradient(const cuda_stream& s, const float* probabilities, co
   });
 }
 
-/// A logit and its class.
 struct candidate {
   float logit;
   std::int32_t label;
@@ -286,13 +270,6 @@ __global__ void right_labels_kernel(const float* logits, const std::int32_t* lab
   if (threadIdx.x == 0) parts[blockIdx.x] = right;
 }
 
-__global__ void total_of_counts_kernel(const std::int32_t* parts, unsigned count, std::int32_t* right) {
-  std::int32_t total = 0;
-  for (unsigned i = threadIdx.x; i < count; i += threads_per_block) total += parts[i];
-  total = block_sum(total, shared_memory<std::int32_t>());
-  if (threadIdx.x == 0) *right = total;
-}
-
 void count_right_labels(const cuda_stream& s, const float* logits, const std::int32_t* labels,
                         std::int32_t* right, std::size_t rows, std::size_t columns) {
   auto* const parts = static_cast<std::int32_t*>(s.scratch);
@@ -301,8 +278,8 @@ void count_right_labels(const cuda_stream& s, const float* logits, const std::in
   if (blocks > 0)
     launch(s, "count_right_labels", blocks, threads_per_block, block_sum_bytes<std::int32_t>,
            right_labels_kernel, logits, labels, parts, n, std::numeric_limits<float>::infinity());
-  launch(s, "count_right_labels", 1, threads_per_block, block_sum_bytes<std::int32_t>, total_of_counts_kernel,
-         parts, blocks, right);
+  launch(s, "count_right_labels", 1, threads_per_block, block_sum_bytes<std::int32_t>,
+         total_kernel<std::int32_t, std::int32_t>, parts, blocks, 1, right);
 }
 
 } // namespace

@@ -2,7 +2,6 @@
 #include <mailgrad/kernels/cuda/stream_status.hpp>
 
 namespace mailgrad::cuda {
-
 namespace {
 
 __global__ void begin_step_kernel(stream_status* status, std::uint64_t step, std::uint64_t ticket) {

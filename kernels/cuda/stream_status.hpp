@@ -3,8 +3,6 @@
 #include <mailgrad/tensor/stream.hpp>
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 
 namespace mailgrad::cuda {
 
@@ -46,7 +44,6 @@ struct stream_status {
   std::uint64_t ticket = 0; ///< of the step that runs
   std::uint64_t begun = 0;  ///< when it began, in ns by the GPU's clock
   fault_word fault;
-  alignas(16) std::uint32_t update[16] = {}; ///< the rule and the penalty that begin_update() gave
 };
 
 /// Sets the number that random operations on `s` draw from and the ticket of the step's record, notes when

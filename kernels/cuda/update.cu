@@ -1,19 +1,12 @@
-#include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/cuda/row_order.hpp>
 #include <mailgrad/kernels/update.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <algorithm>
-#include <cstring>
-#include <string>
-#include <type_traits>
 #include <utility>
 
 namespace mailgrad::cuda {
-
 namespace {
 
-/// The states of the weights, as an argument of a kernel.
 template <class Rule>
 struct state_list {
   float* items[Rule::states + 1]; // one more, since a rule may have none
@@ -37,32 +30,6 @@ struct gradients_on_gpu {
   float share;
 };
 
-/// The rule of an update as an argument of the kernel.
-template <class Rule>
-struct rule_by_value {
-  using rule = Rule;
-  Rule value;
-  __device__ Rule get() const { return value; }
-};
-
-/// The rule that begin_update() wrote to the stream's status.
-template <class Rule>
-struct rule_as_begun {
-  using rule = penalised_update<Rule>;
-  static_assert(std::is_trivially_copyable_v<rule> && sizeof(rule) <= sizeof(stream_status::update));
-  const stream_status* status;
-  __device__ rule get() const {
-#ifdef __CUDACC__
-    return *reinterpret_cast<const rule*>(status->update); // with memcpy(), nvcc loads byte by byte
-#else
-    rule r;
-    std::memcpy(&r, status->update, sizeof r);
-    return r;
-#endif
-  }
-};
-
-/// What a thread holds of its four weights.
 template <class Rule>
 struct weights_of_thread {
   float_pack weights, gradient, state[Rule::states + 1];
@@ -101,16 +68,15 @@ __device__ float_pack sum_of(const Gradients& gradients, const Elements& element
   return sum;
 }
 
-template <class Rule, std::size_t... i>
-__device__ void step(const Rule& rule, weights_of_thread<Rule>& x, std::index_sequence<i...>) {
+template <unsigned size, class Rule, class Weights, std::size_t... i>
+__device__ void step(const Rule& rule, Weights& x, std::index_sequence<i...>) {
 #pragma unroll
-  for (unsigned k = 0; k < float_pack::size; ++k) rule(x.weights.v[k], x.gradient.v[k], x.state[i].v[k]...);
+  for (unsigned k = 0; k < size; ++k) rule(x.weights.v[k], x.gradient.v[k], x.state[i].v[k]...);
 }
 
-template <class Source, class Gradients, class Rule = typename Source::rule>
-__global__ void update_kernel(Source source, const float* weights, float* updated, Gradients gradients,
+template <class Rule, class Gradients>
+__global__ void update_kernel(Rule rule, const float* weights, float* updated, Gradients gradients,
                               state_list<Rule> state, element_range range) {
-  const Rule rule = source.get();
   for_packs<1>(
       range,
       [&](auto elements) {
@@ -121,7 +87,9 @@ __global__ void update_kernel(Source source, const float* weights, float* update
         x.gradient = sum_of(gradients, elements);
         return x;
       },
-      [&](auto& loaded) { step(rule, loaded[0], std::make_index_sequence<Rule::states>{}); },
+      [&](auto& loaded) {
+        step<float_pack::size>(rule, loaded[0], std::make_index_sequence<Rule::states>{});
+      },
       [&](auto elements, const weights_of_thread<Rule>& x) {
         elements.store(updated, x.weights);
 #pragma unroll
@@ -135,16 +103,6 @@ __global__ void list_kernel(gradients_by_value part, const float** values, float
   if (threadIdx.x >= part.count) return;
   values[threadIdx.x] = part.values[threadIdx.x];
   scales[threadIdx.x] = part.scales[threadIdx.x];
-}
-
-/// A rule with its penalty, as the words of memory that it takes.
-struct rule_words {
-  static constexpr unsigned count = sizeof(stream_status::update) / sizeof(std::uint32_t);
-  std::uint32_t words[count];
-};
-
-__global__ void begin_kernel(rule_words rule, stream_status* to) {
-  to->update[threadIdx.x] = rule.words[threadIdx.x];
 }
 
 gradients_by_value by_value(std::span<const scaled_gradient> gradients, float share = 1) {
@@ -178,24 +136,23 @@ bool all_aligned(const weight_update& work, std::span<float* const> state) {
   return aligned;
 }
 
-template <class Source, class Gradients>
-void run_with(const cuda_stream& s, const Source& source, const Gradients& gradients,
-              const weight_update& work, std::span<float* const> state) {
+template <class Rule, class Gradients>
+void run_with(const cuda_stream& s, const Rule& rule, const Gradients& gradients, const weight_update& work,
+              std::span<float* const> state) {
   const std::size_t n = work.weights.size();
-  state_list<typename Source::rule> pointers{};
+  state_list<Rule> pointers{};
   std::copy(state.begin(), state.end(), pointers.items);
-  launch(s, "update", blocks_of_packs(n, 1), threads_per_block, 0, update_kernel<Source, Gradients>, source,
+  launch(s, "update", blocks_of_packs(n, 1), threads_per_block, 0, update_kernel<Rule, Gradients>, rule,
          work.weights.data(), work.updated.data(), gradients, pointers,
          element_range{n, all_aligned(work, state)});
 }
 
 template <class Rule>
 void run(const cuda_stream& s, const Rule& rule, const weight_update& work, std::span<float* const> state) {
-  const rule_by_value<Rule> source{rule};
   if (work.gradients.size() <= most_by_value)
-    run_with(s, source, by_value(work.gradients, work.share), work, state);
+    run_with(s, rule, by_value(work.gradients, work.share), work, state);
   else
-    run_with(s, source, on_gpu(s, work.gradients, work.share), work, state);
+    run_with(s, rule, on_gpu(s, work.gradients, work.share), work, state);
 }
 
 void update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty,
@@ -204,36 +161,6 @@ void update(const cuda_stream& s, const update_rule& rule, const weight_penalty&
   with_rule(rule, penalty, [&](const auto& r) { run(s, r, work, state); });
 }
 
-} // namespace
-
-void begin_update(const cuda_stream& s, const update_rule& rule, const weight_penalty& penalty) {
-  rule_words words{};
-  std::visit(
-      [&]<class Rule>(const Rule& r) {
-        const penalised_update<Rule> both{r, penalty};
-        std::memcpy(words.words, &both, sizeof both);
-      },
-      rule);
-  launch(s, "begin_update", 1, rule_words::count, 0, begin_kernel, words, s.status);
-}
-
-void update_as_begun(const cuda_stream& s, const update_rule& kind, const weight_update& work,
-                     std::span<float* const> state) {
-  if (work.weights.empty()) return;
-  if (work.gradients.size() > most_by_value)
-    throw shape_error("update: " + std::to_string(work.gradients.size()) +
-                      " gradients at once; with a rule " + "that was begun, a GPU takes " +
-                      std::to_string(most_by_value));
-  std::visit(
-      [&]<class Rule>(const Rule&) {
-        run_with(s, rule_as_begun<Rule>{s.status}, by_value(work.gradients, work.share), work, state);
-      },
-      kind);
-}
-
-namespace {
-
-/// The rows of one gradient, in order.
 struct ordered_gradient {
   ordered_keys order;
   const float* values;
@@ -245,7 +172,6 @@ struct gradient_list {
   ordered_gradient first;
   const ordered_gradient* others; ///< in memory of the GPU
   unsigned count;
-
   __device__ ordered_gradient get(unsigned i) const { return i == 0 ? first : others[i - 1]; }
 };
 
@@ -261,7 +187,6 @@ __global__ void list_rows_kernel(gradient_part part, ordered_gradient* to) {
   if (threadIdx.x < part.count) to[threadIdx.x] = part.items[threadIdx.x];
 }
 
-/// The part of a table that is updated.
 struct table_part {
   float* weights;
   std::size_t width;
@@ -273,18 +198,11 @@ struct moved_row {
   moved_floats<size> weights, gradient, state[Rule::states + 1];
 };
 
-template <class Rule, unsigned size, std::size_t... i>
-__device__ void step(const Rule& rule, moved_row<Rule, size>& x, std::index_sequence<i...>) {
-#pragma unroll
-  for (unsigned k = 0; k < size; ++k) rule(x.weights.v[k], x.gradient.v[k], x.state[i].v[k]...);
-}
-
 /// The row that a warp updates: that of entry `at` of gradient `own`, if no entry before names it, there or
 /// in an earlier gradient.
 struct chosen_row {
   std::uint32_t row = 0;
   bool chosen = false;
-
   __device__ chosen_row(const gradient_list& gradients, unsigned own, std::uint32_t at,
                         const table_part& table) {
     const ordered_keys order = gradients.get(own).order;
@@ -322,7 +240,7 @@ __global__ void update_rows_kernel(Rule rule, table_part table, state_list<Rule>
   x.weights = load_floats<size>(table.weights + place);
 #pragma unroll
   for (std::size_t i = 0; i != Rule::states; ++i) x.state[i] = load_floats<size>(state.items[i] + place);
-  step(rule, x, std::make_index_sequence<Rule::states>{});
+  step<size>(rule, x, std::make_index_sequence<Rule::states>{});
   store_floats<size>(table.weights + place, x.weights);
 #pragma unroll
   for (std::size_t i = 0; i != Rule::states; ++i) store_floats<size>(state.items[i] + place, x.state[i]);

@@ -1,25 +1,19 @@
 #include <mailgrad/kernels/cuda/packs.hpp>
 #include <mailgrad/kernels/functors/distance_terms.hpp>
-#include <mailgrad/kernels/functors/weight_functions.hpp>
 #include <mailgrad/kernels/vectors.hpp>
 
-#include <algorithm>
 #include <array>
-#include <span>
 #include <utility>
 
 namespace mailgrad::cuda {
-
 namespace {
 
-/// The arrays of a function of single elements, as arguments of its kernel.
 template <class F>
 struct mapped_arrays {
   const float* reads[F::reads + 1]; // one more, since F may read none
   float* writes[F::writes];
 };
 
-/// One pack of each array.
 template <class F>
 struct mapped_packs {
   float_pack reads[F::reads + 1];
@@ -81,21 +75,18 @@ void map(const cuda_stream& s, const char* name, const F& f, std::span<const flo
 struct same_value {
   static constexpr std::size_t reads = 0, writes = 1;
   float value;
-
   MAILGRAD_HOST_DEVICE void operator()(float& x) const { x = value; }
 };
 
 struct scaled_addition {
   static constexpr std::size_t reads = 1, writes = 1;
   float scale;
-
   MAILGRAD_HOST_DEVICE void operator()(float x, float& sum) const { sum += scale * x; }
 };
 
 struct scaling {
   static constexpr std::size_t reads = 0, writes = 1;
   float scale;
-
   MAILGRAD_HOST_DEVICE void operator()(float& x) const { x *= scale; }
 };
 
@@ -148,13 +139,6 @@ __global__ void partial_sum_kernel(Term term, const float* a, const float* b, el
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-__global__ void total_of_sums_kernel(const double* sums, unsigned count, double* result) {
-  double sum = 0;
-  for (unsigned i = threadIdx.x; i < count; i += blockDim.x) sum += sums[i];
-  sum = block_sum(sum, shared_memory<double>());
-  if (threadIdx.x == 0) *result = sum;
-}
-
 /// Elements that a pack lacks are zeros, whose terms are zero.
 template <class Term>
 void run(const cuda_stream& s, const char* name, Term term, std::span<const float> a,
@@ -166,7 +150,7 @@ void run(const cuda_stream& s, const char* name, Term term, std::span<const floa
   auto* const sums = static_cast<double*>(s.scratch);
   launch(s, name, blocks, threads_per_block, bytes, partial_sum_kernel<Term>, term, a.data(), b.data(),
          element_range{n, are_packs(a.data(), b.data())}, sums);
-  launch(s, name, 1, threads_per_block, bytes, total_of_sums_kernel, sums, blocks, result);
+  launch(s, name, 1, threads_per_block, bytes, total_kernel<double, double>, sums, blocks, 1.0, result);
 }
 
 void sum_pairs(const cuda_stream& s, pair_sum what, std::span<const float> a, std::span<const float> b,

@@ -3,7 +3,6 @@
 #include <mailgrad/kernels/functors/binary.hpp>
 #include <mailgrad/kernels/functors/unary.hpp>
 
-#include <cstdint>
 #include <type_traits>
 
 namespace mailgrad {

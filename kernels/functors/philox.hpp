@@ -12,7 +12,6 @@ namespace mailgrad {
 ///         Philox4x32-10.
 struct philox {
   std::uint32_t key0, key1;
-
   static constexpr philox of(std::uint64_t seed) { return {low(seed), high(seed)}; }
 
   struct numbers {

@@ -10,7 +10,6 @@ namespace mailgrad::functors {
 struct copy {
   MAILGRAD_HOST_DEVICE float operator()(float x) const { return x; }
 };
-
 struct negate {
   MAILGRAD_HOST_DEVICE float operator()(float x) const { return -x; }
 };
@@ -24,27 +23,21 @@ struct relu {
 struct gelu {
   MAILGRAD_HOST_DEVICE float operator()(float x) const { return x * approximate::normal_at(x).share; }
 };
-
 struct tanh {
   MAILGRAD_HOST_DEVICE float operator()(float x) const { return approximate::tanh(x); }
 };
-
 struct sigmoid {
   MAILGRAD_HOST_DEVICE float operator()(float x) const { return 1 / (1 + approximate::exp(-x)); }
 };
-
 struct exp {
   MAILGRAD_HOST_DEVICE float operator()(float x) const { return approximate::exp(x); }
 };
-
 struct log {
   MAILGRAD_HOST_DEVICE float operator()(float x) const { return approximate::log(x); }
 };
-
 struct square {
   MAILGRAD_HOST_DEVICE float operator()(float x) const { return x * x; }
 };
-
 struct sqrt {
   MAILGRAD_HOST_DEVICE float operator()(float x) const { return std::sqrt(x); }
 };

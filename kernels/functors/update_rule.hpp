@@ -3,7 +3,6 @@
 #include <mailgrad/kernels/functors/host_device.hpp>
 
 #include <cmath>
-#include <cstddef>
 #include <variant>
 
 namespace mailgrad {
@@ -15,7 +14,6 @@ struct sgd_update {
   static constexpr std::size_t states = 0;
 
   float learning_rate;
-
   MAILGRAD_HOST_DEVICE void operator()(float& w, float g) const { w -= learning_rate * g; }
 };
 
@@ -28,7 +26,6 @@ struct momentum_update {
   static constexpr std::size_t states = 1;
 
   float learning_rate, momentum;
-
   MAILGRAD_HOST_DEVICE void operator()(float& w, float g, float& v) const {
     v = momentum * v + g;
     w -= learning_rate * v;
@@ -45,7 +42,6 @@ struct nesterov_update {
   static constexpr std::size_t states = 1;
 
   float learning_rate, momentum;
-
   MAILGRAD_HOST_DEVICE void operator()(float& w, float g, float& v) const {
     v = momentum * v + g;
     w -= learning_rate * (g + momentum * v);
@@ -60,7 +56,6 @@ struct adagrad_update {
   static constexpr std::size_t states = 1;
 
   float learning_rate, epsilon;
-
   MAILGRAD_HOST_DEVICE void operator()(float& w, float g, float& sum) const {
     sum += g * g;
     w -= learning_rate * g / (std::sqrt(sum) + epsilon);
@@ -75,7 +70,6 @@ struct rmsprop_update {
   static constexpr std::size_t states = 1;
 
   float learning_rate, alpha, one_minus_alpha, epsilon;
-
   MAILGRAD_HOST_DEVICE void operator()(float& w, float g, float& square_average) const {
     square_average = alpha * square_average + one_minus_alpha * g * g;
     w -= learning_rate * g / (std::sqrt(square_average) + epsilon);
@@ -91,7 +85,6 @@ struct adam_update {
   static constexpr std::size_t states = 2;
 
   float step_size, beta1, one_minus_beta1, beta2, one_minus_beta2, root_bias2, epsilon;
-
   MAILGRAD_HOST_DEVICE void operator()(float& w, float g, float& m, float& v) const {
     m = beta1 * m + one_minus_beta1 * g;
     v = beta2 * v + one_minus_beta2 * g * g;
@@ -114,7 +107,6 @@ struct delayed_nesterov_update {
   static constexpr std::size_t states = 2;
 
   float step_size, keep, take, reach, share, carry;
-
   MAILGRAD_HOST_DEVICE void operator()(float& w, float g, float& momentum, float& sum) const {
     sum += g;
     momentum = keep * momentum + take * sum;
@@ -137,7 +129,6 @@ using update_rule = std::variant<sgd_update, momentum_update, nesterov_update, a
 struct weight_penalty {
   float l2 = 0;    ///< in the loss: the gradient becomes g + l2 * w
   float decay = 0; ///< decoupled: learning_rate * weight_decay in this step; the weight becomes w - decay * w
-
   bool none() const { return l2 == 0 && decay == 0; }
 };
 

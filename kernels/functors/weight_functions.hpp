@@ -3,7 +3,6 @@
 #include <mailgrad/kernels/functors/host_device.hpp>
 
 #include <cmath>
-#include <cstddef>
 #include <variant>
 
 namespace mailgrad {
@@ -21,20 +20,17 @@ MAILGRAD_HOST_DEVICE inline float delay_compensated(float g, float lambda, float
 struct scaled_copy {
   static constexpr std::size_t reads = 1, writes = 1;
   float scale;
-
   MAILGRAD_HOST_DEVICE void operator()(float g, float& out) const { out = scale * g; }
 };
 
 struct subtraction {
   static constexpr std::size_t reads = 2, writes = 1;
-
   MAILGRAD_HOST_DEVICE void operator()(float a, float b, float& out) const { out = a - b; }
 };
 
 struct delay_compensation_step {
   static constexpr std::size_t reads = 3, writes = 1;
   float scale, lambda;
-
   MAILGRAD_HOST_DEVICE void operator()(float g, float w, float r, float& out) const {
     out = delay_compensated(scale * g, lambda, w, r);
   }
@@ -43,7 +39,6 @@ struct delay_compensation_step {
 struct adaptive_delay_compensation_step {
   static constexpr std::size_t reads = 3, writes = 2;
   float scale, lambda;
-
   MAILGRAD_HOST_DEVICE void operator()(float g, float w, float r, float& mean_square, float& out) const {
     constexpr float past = 0.95F;
     constexpr float epsilon = 1e-7F;
@@ -57,7 +52,6 @@ struct adaptive_delay_compensation_step {
 struct feedback_step {
   static constexpr std::size_t reads = 1, writes = 2;
   float scale, strength;
-
   MAILGRAD_HOST_DEVICE void operator()(float g, float& before, float& out) const {
     const float value = scale * g;
     out = strength == 0 ? value : value + strength * (value - before);
@@ -69,7 +63,6 @@ struct feedback_step {
 struct gap_aware_step {
   static constexpr std::size_t reads = 3, writes = 2;
   float rate, unbiased;
-
   MAILGRAD_HOST_DEVICE void operator()(float step, float w, float r, float& mean_square, float& out) const {
     constexpr double past = 0.999;
     mean_square = static_cast<float>(past) * mean_square + static_cast<float>(1 - past) * step * step;
@@ -84,7 +77,6 @@ struct gap_aware_step {
 struct worker_velocity_step {
   static constexpr std::size_t reads = 0, writes = 3;
   float momentum;
-
   MAILGRAD_HOST_DEVICE void operator()(float& v, float& sum, float& out) const {
     out = momentum * v + out;
     sum += out - v;
@@ -95,7 +87,6 @@ struct worker_velocity_step {
 /// Takes the velocity of a worker that has left out of the sum.
 struct forgotten_velocity {
   static constexpr std::size_t reads = 0, writes = 2;
-
   MAILGRAD_HOST_DEVICE void operator()(float& v, float& sum) const {
     sum -= v;
     v = 0;
@@ -106,7 +97,6 @@ struct forgotten_velocity {
 struct ahead_velocity_step {
   static constexpr std::size_t reads = 1, writes = 2;
   float scale, momentum;
-
   MAILGRAD_HOST_DEVICE void operator()(float g, float& v, float& out) const {
     const float value = scale * g;
     v = momentum * v + value;
@@ -118,7 +108,6 @@ struct ahead_velocity_step {
 struct look_ahead {
   static constexpr std::size_t reads = 2, writes = 1;
   float reach;
-
   MAILGRAD_HOST_DEVICE void operator()(float w, float sum, float& out) const { out = w - reach * sum; }
 };
 
@@ -126,7 +115,6 @@ struct look_ahead {
 struct elastic_step {
   static constexpr std::size_t reads = 3, writes = 1;
   float scale, pull;
-
   MAILGRAD_HOST_DEVICE void operator()(float g, float w, float r, float& out) const {
     out = pull * (w - r + scale * g);
   }
@@ -136,7 +124,6 @@ struct elastic_step {
 struct elastic_pull {
   static constexpr std::size_t reads = 1, writes = 1;
   float pull;
-
   MAILGRAD_HOST_DEVICE void operator()(float met, float& x) const { x = x - pull * (x - met); }
 };
 

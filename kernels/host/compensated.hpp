@@ -4,12 +4,7 @@
 #include <mailgrad/tensor/stream.hpp>
 
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <span>
-#include <string_view>
-#include <type_traits>
 
 namespace mailgrad {
 

@@ -1,13 +1,7 @@
 #include <mailgrad/kernels/host/convolution.hpp>
-#include <mailgrad/tensor/block.hpp>
 #include <mailgrad/tensor/error.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <vector>
 
 // The gradient of a convolution with respect to its images, zeros included: by oneDNN, or by Eigen in a build
 // without it.
@@ -18,7 +12,6 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 namespace mailgrad {
-
 namespace {
 
 /// Keeps oneDNN on the calling thread, since each CPU device has one thread. OpenMP keeps this number for
@@ -203,7 +196,6 @@ std::unique_ptr<convolution_plan> plan_dense_data_gradient(const convolution_sha
 #include <Eigen/Core>
 
 namespace mailgrad {
-
 namespace {
 
 using matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;

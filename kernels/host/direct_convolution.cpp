@@ -1,12 +1,7 @@
 #include <mailgrad/kernels/host/convolution.hpp>
-
 #include <mailgrad/kernels/host/gemm_tile.hpp>
-#include <mailgrad/tensor/stream.hpp>
-
-#include <algorithm>
 
 namespace mailgrad {
-
 namespace {
 
 /// The most floats along the depth of a product, unless one row of a window has more. The weights of such a
@@ -65,7 +60,6 @@ public:
       }
     }
   }
-  /// Calls visit(first column, number of columns, panel from row `row` on).
   template <class Visit>
   void for_each(std::span<const float> memory, Visit visit) const {
     for (std::size_t column = 0; column < columns_; column += tile::columns)

@@ -1,5 +1,4 @@
 #include <mailgrad/kernels/encodings.hpp>
-
 #include <mailgrad/kernels/host/compensated.hpp>
 
 #include <cmath>
@@ -9,7 +8,6 @@
 // which rounds the product.
 
 namespace mailgrad {
-
 namespace {
 
 constexpr float most = 127;

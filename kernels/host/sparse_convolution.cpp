@@ -1,20 +1,39 @@
 #include <mailgrad/kernels/host/convolution.hpp>
-#include <mailgrad/tensor/stream.hpp>
 
 #include <array>
-#include <utility>
 
 #ifdef __AVX__
 #include <immintrin.h>
 #endif
 
 namespace mailgrad {
-
 namespace {
+
+template <std::size_t Packets>
+void add_terms(float* sum, std::span<const term> terms, const float* base) {
+  simd::vector s[Packets]; // a plain array, since a template argument would lose the type's attributes
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < Packets; ++i) s[i] = simd::load(sum + i * packet_size);
+  for (const term& t : terms) {
+    const float* run = base + t.offset;
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < Packets; ++i) s[i] += t.factor * simd::load(run + i * packet_size);
+  }
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < Packets; ++i) simd::store(sum + i * packet_size, s[i]);
+}
+
+template <std::size_t... Packets>
+constexpr std::array<add_terms_function, sizeof...(Packets)> table(std::index_sequence<Packets...>) {
+  return {add_terms<Packets + 1>...};
+}
 
 /// Returns the function for runs of n = packets * packet_size floats, 0 < packets <= max_packets. It keeps
 /// the sums in registers.
-add_terms_function add_terms_of(std::size_t packets) noexcept;
+add_terms_function add_terms_of(std::size_t packets) noexcept {
+  static constexpr auto by_packets = table(std::make_index_sequence<max_packets>());
+  return by_packets[packets - 1];
+}
 
 /// How one image is laid out for the sparse kernels: with its padding, and with the channels in blocks. A
 /// block is so small that it stays in the L1 cache, and that a row of a window has at most `max_packets`
@@ -44,11 +63,28 @@ struct blocked_image {
 /// The common part of both gradients that skip zeros: the layout of the image and that of the weights.
 class sparse_plan : public convolution_plan {
 public:
-  sparse_plan(const convolution_shape& c, std::unique_ptr<convolution_plan> dense)
+  /// `counts`: how many numbers of terms the gradient notes.
+  sparse_plan(const convolution_shape& c, std::unique_ptr<convolution_plan> dense, std::size_t counts)
       : shape_(c), layout_(c.windows), add_terms_(add_terms_of(layout_.run / packet_size)),
-        dense_(std::move(dense)) {}
+        dense_(std::move(dense)), counts_(counts) {}
+
+  std::size_t scratch_bytes() const noexcept override {
+    scratch_parts parts;
+    take(parts);
+    return std::max(parts.used(), dense_->scratch_bytes());
+  }
 
 protected:
+  struct memory {
+    std::span<float> runs, image;
+    std::span<term> terms; ///< with room for every window and output channel
+    std::span<std::uint32_t> counts;
+  };
+  memory take(scratch_parts& parts) const {
+    return {parts.take<float>(runs_size()), parts.take<float>(layout_.size()),
+            parts.take<term>(grid().windows() * shape_.out_channels), parts.take<std::uint32_t>(counts_)};
+  }
+
   const window_grid& grid() const { return shape_.windows; }
 
   bool too_dense(const float* dy) const {
@@ -103,28 +139,9 @@ protected:
   blocked_image layout_;
   add_terms_function add_terms_;
   std::unique_ptr<convolution_plan> dense_;
+  std::size_t counts_;
 };
 
-template <std::size_t Packets>
-void add_terms(float* sum, std::span<const term> terms, const float* base) {
-  simd::vector s[Packets]; // a plain array, since a template argument would lose the type's attributes
-#pragma GCC unroll 16
-  for (std::size_t i = 0; i < Packets; ++i) s[i] = simd::load(sum + i * packet_size);
-  for (const term& t : terms) {
-    const float* run = base + t.offset;
-#pragma GCC unroll 16
-    for (std::size_t i = 0; i < Packets; ++i) s[i] += t.factor * simd::load(run + i * packet_size);
-  }
-#pragma GCC unroll 16
-  for (std::size_t i = 0; i < Packets; ++i) simd::store(sum + i * packet_size, s[i]);
-}
-
-template <std::size_t... Packets>
-constexpr std::array<add_terms_function, sizeof...(Packets)> table(std::index_sequence<Packets...>) {
-  return {add_terms<Packets + 1>...};
-}
-
-/// The bits of filled_mask() for eight values.
 std::uint64_t byte_of_mask(const float* values) noexcept {
 #ifdef __AVX__
   const __m256 filled = _mm256_cmp_ps(_mm256_loadu_ps(values), _mm256_setzero_ps(), _CMP_NEQ_UQ);
@@ -136,33 +153,11 @@ std::uint64_t byte_of_mask(const float* values) noexcept {
 #endif
 }
 
-} // namespace
-
-std::uint64_t filled_mask(const float* values, std::size_t n) noexcept {
-  std::uint64_t mask = 0;
-  std::size_t k = 0;
-  for (; k + 8 <= n; k += 8) mask |= byte_of_mask(values + k) << k;
-  for (; k < n; ++k) mask |= std::uint64_t{values[k] != 0.0F} << k;
-  return mask;
-}
-
-namespace {
-
-add_terms_function add_terms_of(std::size_t packets) noexcept {
-  static constexpr auto by_packets = table(std::make_index_sequence<max_packets>());
-  return by_packets[packets - 1];
-}
-
 /// Computes dx. Each window adds, for every output channel, dy times the weights of that channel.
 class sparse_data_gradient : public sparse_plan {
 public:
-  using sparse_plan::sparse_plan;
-
-  std::size_t scratch_bytes() const noexcept override {
-    scratch_parts parts;
-    take(parts);
-    return std::max(parts.used(), dense_->scratch_bytes());
-  }
+  sparse_data_gradient(const convolution_shape& c, std::unique_ptr<convolution_plan> dense)
+      : sparse_plan(c, std::move(dense), c.windows.windows() + 1) {}
 
   void run(const stream& s, const float* dy, const float* w, float* dx, void* scratch) override {
     require_host(s, "convolution");
@@ -183,28 +178,17 @@ public:
   }
 
 private:
-  struct memory {
-    std::span<float> runs, image;
-    std::span<term> terms;                ///< the terms of all windows, one window after the other
-    std::span<std::uint32_t> first_terms; ///< the first term of each window, then the end
-  };
-
-  memory take(scratch_parts& parts) const {
-    return {parts.take<float>(runs_size()), parts.take<float>(layout_.size()),
-            parts.take<term>(grid().windows() * shape_.out_channels),
-            parts.take<std::uint32_t>(grid().windows() + 1)};
-  }
-
+  /// The terms of all windows, one window after the other. A count is the first term of a window, or the end.
   void list_terms(const float* dy, const memory& m) const {
     std::uint32_t count = 0;
     for (std::size_t window = 0; window < grid().windows(); ++window) {
-      m.first_terms[window] = count;
+      m.counts[window] = count;
       const float* values = dy + window * shape_.out_channels;
       for_each_filled(values, shape_.out_channels, [&](std::size_t out) {
         m.terms[count++] = {values[out], static_cast<std::uint32_t>(out * layout_.run)};
       });
     }
-    m.first_terms[grid().windows()] = count;
+    m.counts[grid().windows()] = count;
   }
 
   void add_image(const memory& m) const {
@@ -216,7 +200,7 @@ private:
           if (row < rows.first || row >= rows.last) continue;
           float* sums = &m.image[block * layout_.block_size() + row * layout_.width * layout_.channels];
           for (std::size_t j = 0; j < grid().out_width; ++j) {
-            const std::uint32_t* bounds = &m.first_terms[i * grid().out_width + j];
+            const std::uint32_t* bounds = &m.counts[i * grid().out_width + j];
             add_terms_(sums + layout_.window_offset(grid(), i, j),
                        m.terms.subspan(bounds[0], bounds[1] - bounds[0]), &m.runs[run_offset(block, row, 0)]);
           }
@@ -224,25 +208,11 @@ private:
   }
 };
 
-} // namespace
-
-std::unique_ptr<convolution_plan> plan_sparse_data_gradient(const convolution_shape& c,
-                                                            std::unique_ptr<convolution_plan> dense) {
-  return std::make_unique<sparse_data_gradient>(c, std::move(dense));
-}
-
-namespace {
-
 /// Computes dw. For each output channel it is the sum of dy times the window, over all windows.
 class sparse_weight_gradient : public sparse_plan {
 public:
-  using sparse_plan::sparse_plan;
-
-  std::size_t scratch_bytes() const noexcept override {
-    scratch_parts parts;
-    take(parts);
-    return std::max(parts.used(), dense_->scratch_bytes());
-  }
+  sparse_weight_gradient(const convolution_shape& c, std::unique_ptr<convolution_plan> dense)
+      : sparse_plan(c, std::move(dense), c.out_channels) {}
 
   void run(const stream& s, const float* x, const float* dy, float* dw, void* scratch) override {
     require_host(s, "convolution");
@@ -263,18 +233,7 @@ public:
   }
 
 private:
-  struct memory {
-    std::span<float> runs, image;
-    std::span<term> terms;           ///< by output channel, each with room for every window
-    std::span<std::uint32_t> counts; ///< the number of terms of each output channel
-  };
-
-  memory take(scratch_parts& parts) const {
-    return {parts.take<float>(runs_size()), parts.take<float>(layout_.size()),
-            parts.take<term>(grid().windows() * shape_.out_channels),
-            parts.take<std::uint32_t>(shape_.out_channels)};
-  }
-
+  /// The terms by output channel, each with room for every window. A count is the number of terms of one.
   void list_terms(const float* dy, const memory& m) const {
     std::ranges::fill(m.counts, 0U);
     for (std::size_t i = 0; i < grid().out_height; ++i)
@@ -298,6 +257,19 @@ private:
 };
 
 } // namespace
+
+std::uint64_t filled_mask(const float* values, std::size_t n) noexcept {
+  std::uint64_t mask = 0;
+  std::size_t k = 0;
+  for (; k + 8 <= n; k += 8) mask |= byte_of_mask(values + k) << k;
+  for (; k < n; ++k) mask |= std::uint64_t{values[k] != 0.0F} << k;
+  return mask;
+}
+
+std::unique_ptr<convolution_plan> plan_sparse_data_gradient(const convolution_shape& c,
+                                                            std::unique_ptr<convolution_plan> dense) {
+  return std::make_unique<sparse_data_gradient>(c, std::move(dense));
+}
 
 std::unique_ptr<convolution_plan> plan_sparse_weight_gradient(const convolution_shape& c,
                                                               std::unique_ptr<convolution_plan> dense) {

@@ -211,7 +211,7 @@ TEST(Refusals, OfOperationsThatDoNotKeepTheirPromises) {
   };
   const auto gradient_of = [&](const value& y) { gradients(reduce_sum(y), std::array{x}); };
   const auto compiled = [&](const value& y) { program(g, std::array{y}); };
-  const auto sum = std::make_shared<elementwise_operation>("f", elementwise_function::add, nullptr);
+  const auto sum = made(elementwise_kind{"f", elementwise_function::add});
   expect_refused_here("none", [&] { with(nullptr, {x}); });
   expect_refused_here("no result", [&] { own([](auto& o) { o.makes.clear(); }); });
   expect_refused_here("too few gradients",

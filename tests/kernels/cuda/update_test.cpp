@@ -128,41 +128,12 @@ TEST_F(GpuUpdate, GivesTheSameBitsInEachRun) {
   for (std::size_t i = 0; i < first.size(); ++i) EXPECT_EQ(first[i].there.read(), second[i].there.read());
 }
 
-TEST_F(GpuUpdate, IsReplayedWithTheRuleOfTheMoment) {
-  constexpr std::size_t n = 1003;
-  for (const update_rule& kind : every_rule) {
-    SCOPED_TRACE(kind.index());
-    auto weights = given(normal_values(n, 1));
-    const auto g = given(normal_values(n, 100));
-    auto states = states_for(kind, n);
-    const auto state_here = addresses([](auto&x) { return x.here.data(); }, states),
-               state_there = addresses([](auto&x) { return x.there.data(); }, states);
-    const scaled_gradient here{g.here.data(), scale_of(0)}, there{g.there.data(), scale_of(0)};
-    const std::span<float> on_gpu_weights(weights.there.data(), n);
-    const weight_update work{on_gpu_weights, on_gpu_weights, {&there, 1}};
-    const cuda::captured_graph graph(on_gpu().stream,
-                                     [&] { cuda::update_as_begun(on_gpu(), kind, work, state_there); });
-    for (const float rate : {0.5F, 0.25F}) {
-      update_rule rule = kind; // each begins with its rate
-      std::visit([&]<class Rule>(Rule& r) { std::memcpy(&r, &rate, sizeof rate); }, rule);
-      const weight_penalty penalty{rate / 10, rate / 100};
-      cuda::begin_update(on_gpu(), rule, penalty);
-      graph.launch(on_gpu().stream);
-      update(host_stream{}, rule, penalty, {weights.here, weights.here, {&here, 1}}, state_here);
-    }
-    expect_close(weights);
-    for (const auto& s : states) expect_close(s);
-  }
-}
-
 TEST_F(GpuUpdate, OfNothingDoesNothing) { update(gpu(), sgd_update{1}, {}, {{}, {}, {}}, {}); }
 
 TEST_F(GpuUpdate, RefusesMoreGradientsThanTheLaneHasRoomFor) {
   const auto w = array(normal_values(1, 1)), g = array(normal_values(1, 2));
   const std::vector<scaled_gradient> many(cuda::gpu_queue::scratch_bytes / 12 + 1, {g.data(), 1});
   EXPECT_THROW(update(gpu(), sgd_update{1}, {}, {w.span(), w.span(), many}, {}), shape_error);
-  const std::span few = std::span(many).first(33);
-  EXPECT_THROW(cuda::update_as_begun(on_gpu(), sgd_update{1}, {w.span(), w.span(), few}, {}), shape_error);
 }
 
 /// One update of rows `begin` to `end` of a table.
