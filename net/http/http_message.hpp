@@ -40,14 +40,12 @@ struct http_response {
 };
 
 /// An event as it is sent: `name`, and `data` without line feeds.
-///
 /// Errors  std::invalid_argument: a line feed or carriage return in either.
 std::string server_sent_event(std::string_view name, std::string_view data);
 
 using http_handler = std::function<http_response(const http_request&)>;
 
 /// Which function answers which path. A HEAD request is answered by the function for GET.
-///
 /// Threads any, once all routes are added; the functions then see the threads of their callers.
 class http_routes {
 public:
