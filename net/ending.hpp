@@ -2,15 +2,11 @@
 
 #include <mailgrad/net/hello.hpp>
 
-#include <cstdint>
-#include <optional>
+#include <fmt/core.h>
+
 #include <stdexcept>
-#include <string>
-#include <string_view>
 
 namespace mailgrad::net {
-
-enum class refusal_code : std::uint8_t; // hello.hpp
 
 /// Why a session ended. The numbers are those of a goodbye on the wire, so none is ever given away again.
 enum class end_reason : std::uint8_t {
@@ -53,6 +49,9 @@ class protocol_error : public std::runtime_error {
 public:
   explicit protocol_error(const std::string& words, end_reason reason = end_reason::malformed)
       : std::runtime_error(words), reason_(reason) {}
+  template <class... Parts>
+  requires(sizeof...(Parts) > 0) explicit protocol_error(fmt::format_string<Parts...> words, Parts&&... parts)
+      : protocol_error(fmt::format(words, std::forward<Parts>(parts)...)) {}
 
   end_reason reason() const noexcept { return reason_; }
 

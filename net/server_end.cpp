@@ -1,11 +1,4 @@
-#include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/server_end.hpp>
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <chrono>
-#include <stdexcept>
 
 namespace mailgrad::net {
 
@@ -23,10 +16,6 @@ std::variant<std::uint32_t, refusal> fence::admit(const member& m, std::uint32_t
                    fmt::format("at most {} of {}", std::uint64_t{highest} + most_missed, to_string(m)),
                    fmt::format("{}", wanted)};
   return highest = wanted == 0 ? highest + 1 : wanted;
-}
-
-bool fence::is_current(const member& m, std::uint32_t incarnation) const noexcept {
-  return incarnation > 0 && highest(m) == incarnation;
 }
 
 std::uint32_t fence::highest(const member& m) const noexcept {
@@ -48,8 +37,8 @@ std::size_t arrival::receive(byte_view data) {
 
 std::span<std::byte> arrival::place_of(const frame_header& h) {
   if (h.kind != frame_kind::hello || h.sequence != 0)
-    throw protocol_error(fmt::format("frame: expected a hello as frame 0, found a {} as frame {}",
-                                     to_string(h.kind), h.sequence));
+    throw protocol_error("frame: expected a hello as frame 0, found a {} as frame {}", to_string(h.kind),
+                         h.sequence);
   return {};
 }
 
@@ -90,10 +79,6 @@ refusal server_end::full() const {
 server_end::connection* server_end::at(connection_id c) {
   const auto found = connections_.find(c);
   return found == connections_.end() ? nullptr : &found->second;
-}
-
-const server_end::connection* server_end::at(connection_id c) const {
-  return const_cast<server_end*>(this)->at(c);
 }
 
 void server_end::shares(connection_id c, std::shared_ptr<common_memory> memory) {
@@ -153,12 +138,8 @@ std::optional<outgoing> server_end::next(connection_id c, instant now) {
   connection& to = *at(c);
   if (to.refusal_frame) {
     outgoing last;
-    last.header = encode({.kind = frame_kind::refusal,
-                          .run = options_.run,
-                          .length = static_cast<std::uint32_t>(to.refusal_frame->size()),
-                          .checksum = checksum_of(*to.refusal_frame)});
-    last.payload = std::move(*to.refusal_frame);
-    to.refusal_frame.reset();
+    last.payload = *std::exchange(to.refusal_frame, std::nullopt);
+    last.header = header_of({.kind = frame_kind::refusal, .run = options_.run}, last.payload);
     return last;
   }
   return to.known ? to.known->its.next(to.part, now) : std::nullopt;

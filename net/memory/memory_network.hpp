@@ -1,9 +1,6 @@
 #pragma once
 
 #include <mailgrad/net/stream/stream_network.hpp>
-#include <mailgrad/net/timing.hpp>
-
-#include <chrono>
 
 namespace mailgrad::net {
 

@@ -6,19 +6,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <vector>
 
 namespace mailgrad::net {
 
 /// How much memory of its peers a process keeps in its own view. The system counts what two processes see to
 /// each of them, so a server of many workers would seem to grow by what these lend. Beyond the bound, pages
 /// that have been read leave the view, and their next reader finds them again in some microseconds.
-///
 /// Units   bytes.
 /// Threads any.
 class far_pages {
@@ -46,7 +39,6 @@ struct heap_options {
 
 /// Memory of this process from which blocks come that other processes of this machine can read. It has no
 /// name anywhere, grows as it must, and is sealed, so nobody can make it shorter.
-///
 /// Guarantees  a block that was lent keeps its content in the other process, also when this one has ended.
 ///             A heap gives no memory back before all of its blocks are gone.
 /// Errors  std::bad_alloc, std::system_error.
@@ -90,7 +82,6 @@ private:
 };
 
 /// The heap of a peer, to be read. Each block is checked before it is looked at.
-///
 /// Threads one owner; what it gives out: any.
 class far_heap {
 public:

@@ -6,11 +6,9 @@
 
 #include <dlfcn.h>
 
-#include <array>
 #include <filesystem>
 #include <stdexcept>
 #include <system_error>
-#include <vector>
 
 namespace mailgrad::net {
 

@@ -4,12 +4,6 @@
 
 #include <sys/uio.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-
 namespace mailgrad::net {
 
 /// What came of one try to move bytes.
@@ -30,7 +24,6 @@ struct moved {
 };
 
 /// How bytes get on a socket and off it: as they are, or by a cipher. Nothing here waits.
-///
 /// Threads that of the network.
 class byte_pipe {
 public:

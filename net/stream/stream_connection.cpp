@@ -1,17 +1,16 @@
 #include <mailgrad/net/stream/stream_connection.hpp>
 #include <mailgrad/net/stream/stream_host.hpp>
 
-#include <algorithm>
-#include <array>
 #include <exception>
-#include <utility>
 
 namespace mailgrad::net {
 
-void outbox::push(outgoing frame) {
-  bytes_ += size_of(frame);
-  frames_.push_back(std::move(frame));
-}
+namespace {
+
+constexpr std::size_t most_leaving = 256; // those beyond are closed at once
+constexpr int most_reads_of_leaving = 16;
+
+} // namespace
 
 std::span<const iovec> outbox::gather(std::span<iovec> parts) const {
   std::size_t count = 0, skip = begun_;
@@ -36,34 +35,13 @@ void outbox::sent(std::size_t count) {
   }
 }
 
-void outbox::clear() noexcept {
-  frames_.clear();
-  begun_ = bytes_ = 0;
-}
-
-namespace {
-
-constexpr std::size_t most_leaving = 256; // those beyond are closed at once
-constexpr int most_reads_of_leaving = 16;
-
-} // namespace
-
-stream_connection::stream_connection(connection_id id, stream_loop& loop, stream_socket socket,
-                                     std::unique_ptr<byte_pipe> bytes)
-    : id_(id), loop_(&loop), socket_(std::move(socket)), end_(loop.io()), bytes_(std::move(bytes)) {}
-
 bool stream_connection::turn() {
-  const bool room = find_room();
+  // A pipe whose socket does not tell it may take something again.
+  const bool room = is_blocked_ && bytes_->tells_room_as_input() && bytes_->has_room();
+  if (room) is_blocked_ = false;
   if (!host) return leave_nothing(), false;
   if (room) host->flush(shared_from_this());
   return host ? host->read(shared_from_this()) || room : room;
-}
-
-/// Whether a pipe whose socket does not tell it takes something again.
-bool stream_connection::find_room() {
-  if (!is_blocked_ || !bytes_->tells_room_as_input() || !bytes_->has_room()) return false;
-  is_blocked_ = false;
-  return true;
 }
 
 bool stream_connection::send() {
@@ -96,7 +74,10 @@ bool stream_connection::send() {
 
 void stream_connection::wait_readable() {
   if (is_hot || is_held || !is_open()) return;
-  if (is_told_to()) return look_soon();
+  // There may be something to do that the socket will not tell of.
+  const bool input = bytes_->call_for_input();
+  const bool room = is_blocked_ && bytes_->tells_room_as_input() && bytes_->call_for_room();
+  if (input || room) return look_soon();
   if (std::exchange(is_waiting_, true)) return;
   socket_.async_wait(stream_socket::wait_read, [self = shared_from_this()](error_code failed) {
     self->is_waiting_ = false;
@@ -110,13 +91,6 @@ void stream_connection::look_soon() {
     self->looks_soon_ = false;
     self->look();
   });
-}
-
-/// Whether there is something to do that the socket will not tell of.
-bool stream_connection::is_told_to() {
-  const bool input = bytes_->call_for_input();
-  const bool room = is_blocked_ && bytes_->tells_room_as_input() && bytes_->call_for_room();
-  return input || room;
 }
 
 void stream_connection::look() {
@@ -147,17 +121,9 @@ void stream_connection::leave(instant farewell) {
   leave_nothing();
 }
 
-/// Nobody is told any more of what goes wrong.
-void stream_connection::leave_nothing() {
-  try {
-    drain();
-  } catch (const std::exception&) {
-    close();
-  }
-}
-
 /// Closing while something is unread would make the kernel throw away what is under way, the last words too.
-void stream_connection::drain() {
+/// Nobody is told any more of what goes wrong.
+void stream_connection::leave_nothing() try {
   error_code ignored;
   if (send() && !std::exchange(is_shut_, true)) socket_.shutdown(stream_socket::shutdown_send, ignored);
   const std::span<std::byte> room = loop_->scratch();
@@ -168,6 +134,8 @@ void stream_connection::drain() {
     if (m.what == moved::outcome::later) break;
   }
   wait_readable();
+} catch (const std::exception&) {
+  close();
 }
 
 void stream_connection::close() {

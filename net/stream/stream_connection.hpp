@@ -1,23 +1,14 @@
 #pragma once
 
-#include <mailgrad/net/session.hpp>
 #include <mailgrad/net/stream/byte_pipe.hpp>
 #include <mailgrad/net/stream/stream_loop.hpp>
 
-#include <sys/uio.h>
-
-#include <cstddef>
-#include <deque>
 #include <list>
-#include <memory>
-#include <span>
-#include <string>
 
 namespace mailgrad::net {
 
 /// The frames of a connection that are on their way to the socket, gathered so that one call sends several of
 /// them without a copy.
-///
 /// Threads that of the network.
 class outbox {
 public:
@@ -28,12 +19,18 @@ public:
 
   bool empty() const noexcept { return frames_.empty(); }
   bool has_room() const noexcept { return frames_.size() < most_frames && bytes_ < most_bytes; }
-  void push(outgoing frame);
+  void push(outgoing frame) {
+    bytes_ += size_of(frame);
+    frames_.push_back(std::move(frame));
+  }
   /// Where the unsent bytes lie, in order: the first of `parts`, two for a frame.
   std::span<const iovec> gather(std::span<iovec> parts) const;
   /// So many of these bytes have gone.
   void sent(std::size_t count);
-  void clear() noexcept;
+  void clear() noexcept {
+    frames_.clear();
+    begun_ = bytes_ = 0;
+  }
 
 private:
   static std::size_t size_of(const outgoing& frame) { return frame.header.size() + frame.content().size(); }
@@ -45,12 +42,12 @@ private:
 
 /// One connection: its socket, what it shall still send, and the host whose it is. Without a host it leaves:
 /// it sends what is left, reads until the peer has closed too, and then closes.
-///
 /// Threads that of the network.
 class stream_connection final : public std::enable_shared_from_this<stream_connection> {
 public:
   stream_connection(connection_id id, stream_loop& loop, stream_socket socket,
-                    std::unique_ptr<byte_pipe> bytes);
+                    std::unique_ptr<byte_pipe> bytes)
+      : id_(id), loop_(&loop), socket_(std::move(socket)), end_(loop.io()), bytes_(std::move(bytes)) {}
 
   connection_id id() const noexcept { return id_; }
   bool is_open() const noexcept { return socket_.is_open(); }
@@ -87,10 +84,7 @@ public:
 
 private:
   void leave_nothing();
-  void drain();
   void look();
-  bool is_told_to();
-  bool find_room();
 
   connection_id id_;
   stream_loop* loop_;

@@ -1,13 +1,8 @@
 #include <mailgrad/net/stream/stream_host.hpp>
 
-#include <fmt/format.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
 #include <exception>
-#include <utility>
 
 namespace mailgrad::net {
 
@@ -19,57 +14,63 @@ constexpr int most_batches_a_turn = 8; // of an outbox, so 4 MiB
 constexpr std::size_t read_behind_place = 4 << 10;
 constexpr std::chrono::milliseconds pause_without_descriptors{100};
 
+/// Takes connections at a socket that listens.
+/// Threads that of the network.
+class stream_listener final : public connection_maker, public std::enable_shared_from_this<stream_listener> {
+public:
+  stream_listener(asio::io_context& io, descriptor listening, std::function<void(descriptor socket)> told)
+      : socket_(io), retry_(io), told_(std::move(told)) {
+    socket_.assign(listening.number());
+    listening.release();
+  }
+
+  void begin() override {
+    socket_.async_wait(asio::posix::stream_descriptor::wait_read,
+                       [self = shared_from_this()](error_code failed) {
+                         if (!failed && self->socket_.is_open()) self->take_one();
+                       });
+  }
+  void stop() override {
+    error_code ignored;
+    socket_.close(ignored);
+    retry_.cancel();
+  }
+
+private:
+  /// As long as the process has no free descriptor, accepting fails at once, again and again.
+  void take_one() {
+    descriptor taken = accepted_at(socket_.native_handle());
+    if (!taken && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+      retry_.expires_after(pause_without_descriptors);
+      return retry_.async_wait([self = shared_from_this()](error_code cancelled) {
+        if (!cancelled && self->socket_.is_open()) self->begin();
+      });
+    }
+    if (taken) told_(std::move(taken));
+    if (socket_.is_open()) begin();
+  }
+
+  asio::posix::stream_descriptor socket_;
+  asio::steady_timer retry_;
+  std::function<void(descriptor socket)> told_;
+};
+
 } // namespace
 
 descriptor accepted_at(int listener) noexcept {
   return descriptor(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
-void stream_listener::begin() {
-  socket_.async_wait(asio::posix::stream_descriptor::wait_read,
-                     [self = shared_from_this()](error_code failed) {
-                       if (!failed && self->socket_.is_open()) self->take_one();
-                     });
-}
-
-/// As long as the process has no free descriptor, accepting fails at once, again and again.
-void stream_listener::take_one() {
-  descriptor taken = accepted_at(socket_.native_handle());
-  if (!taken && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-    retry_.expires_after(pause_without_descriptors);
-    return retry_.async_wait([self = shared_from_this()](error_code cancelled) {
-      if (!cancelled && self->socket_.is_open()) self->begin();
-    });
-  }
-  if (taken) told_(std::move(taken));
-  if (socket_.is_open()) begin();
-}
-
-void stream_listener::stop() {
-  error_code ignored;
-  socket_.close(ignored);
-  retry_.cancel();
-}
-
-stream_host::stream_host(stream_loop& loop, server_end* server, client_end* client)
-    : loop_(&loop), at_(server ? static_cast<endpoint*>(server) : client), client_(client), server_(server),
-      clock_(loop.io()) {}
-
-void stream_host::take_at(descriptor listening, stream_listener::took told) {
+void stream_host::take_at(descriptor listening, std::function<void(descriptor)> told) {
   const auto made = std::make_shared<stream_listener>(loop_->io(), std::move(listening), std::move(told));
   listeners_.push_back(made);
   made->begin();
 }
 
-timing stream_host::times() const { return server_ ? server_->times() : client_->own().terms().times; }
-
 void stream_host::dial(instant patience) {
   const connection_id id = loop_->next_id();
   const plane p = client_->wants_bulk() ? plane::bulk : plane::control;
-  if (p == plane::bulk)
-    client_->begin_bulk(id);
-  else
-    client_->begin_control(id);
+  if (p == plane::bulk) client_->begin_bulk(id);
   const auto made = dialer_for(id, p, patience); // which may be forgotten when it begins
   dialer_ = made;
   made->begin();
@@ -169,11 +170,6 @@ void stream_host::hold(const connection_ptr& c) {
   c->place_among_held = held_.insert(held_.end(), c);
 }
 
-void stream_host::call(const connection_ptr& c) {
-  c->is_called = true;
-  c->look_soon();
-}
-
 /// Of those that are not read, only the first for whom there is room is called, so that nobody who has waited
 /// less goes before it. When one has been read, it is the turn of the next.
 /// There may be room for one and none for others who have waited longer.
@@ -181,10 +177,14 @@ void stream_host::call_held() {
   if (!at_->reads_others()) return;
   const auto first =
       std::ranges::find_if(held_, [&](const connection_ptr& c) { return at_->reads(c->id(), loop_->now()); });
-  if (first != held_.end()) call(*first);
+  if (first == held_.end()) return;
+  (*first)->is_called = true;
+  (*first)->look_soon();
 }
 
-void stream_host::let_go_of_held(const connection_ptr& c) {
+void stream_host::drop(const connection_ptr& c) {
+  connections_.erase(c->id());
+  std::erase(speakers_, c);
   if (std::exchange(c->is_held, false)) held_.erase(c->place_among_held);
 }
 
@@ -245,20 +245,15 @@ void stream_host::lose(const connection_ptr& c, const moved& last) {
     server_->refuse(c->id(), *last.refused);
     return flush(c);
   }
-  connections_.erase(c->id());
-  std::erase(speakers_, c);
-  let_go_of_held(c);
+  drop(c);
   c->host = nullptr;
   c->close();
-  if (client_ && !heard_ && client_->own().now_is() == session::state::greeting && tries_again(last)) return;
+  const bool is_early = client_ && client_->own().now_is() == session::state::greeting;
+  if (is_early && !heard_ && tries_again(last)) return;
   moved with_words = last;
   if (last.what == moved::outcome::ended && !c->words_of_failure.empty())
     with_words.words = c->words_of_failure;
-  at_->closed(c->id(), end_words(with_words), loop_->now());
-}
-
-std::string stream_host::end_words(const moved& last) const {
-  return client_ && client_->own().now_is() == session::state::greeting ? early_end_words(last) : last.words;
+  at_->closed(c->id(), is_early ? early_end_words(with_words) : with_words.words, loop_->now());
 }
 
 std::string stream_host::early_end_words(const moved& last) const {
@@ -268,9 +263,7 @@ std::string stream_host::early_end_words(const moved& last) const {
 }
 
 void stream_host::let_go(const connection_ptr& c) {
-  connections_.erase(c->id());
-  std::erase(speakers_, c);
-  let_go_of_held(c);
+  drop(c);
   c->leave(times().farewell());
 }
 
@@ -308,8 +301,7 @@ void stream_host::tick() {
   tick_at_ = instant::max();
   if (client_ && connections_.empty()) return; // it is being made once more
   const instant now = loop_->now();
-  const bool is_unanswered = client_ && !heard_ && !connections_.empty() && client_->own().is_overdue(now);
-  if (is_unanswered) {
+  if (client_ && !heard_ && client_->own().is_overdue(now)) {
     const connection_ptr c = connections_.begin()->second;
     let_go(c);
     at_->closed(c->id(),

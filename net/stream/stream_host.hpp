@@ -2,17 +2,14 @@
 
 #include <mailgrad/net/descriptor.hpp>
 #include <mailgrad/net/network.hpp>
-#include <mailgrad/net/server_end.hpp>
 #include <mailgrad/net/stream/stream_connection.hpp>
 
-#include <functional>
-#include <list>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
 namespace mailgrad::net {
+
+/// ", tried for 10 s", behind why a client with so much patience has no connection.
+inline std::string words_of_patience(instant patience) {
+  return patience.count() > 0 ? fmt::format(", tried for {} s", in_seconds(patience)) : "";
+}
 
 /// What makes connections until it is told to stop.
 class connection_maker {
@@ -26,30 +23,6 @@ public:
 /// Who has connected. None if nobody has, or there is no descriptor left; then `errno` says so.
 descriptor accepted_at(int listener) noexcept;
 
-/// Takes connections at a socket that listens.
-///
-/// Threads that of the network.
-class stream_listener final : public connection_maker, public std::enable_shared_from_this<stream_listener> {
-public:
-  using took = std::function<void(descriptor socket)>;
-
-  stream_listener(asio::io_context& io, descriptor listening, took told)
-      : socket_(io), retry_(io), told_(std::move(told)) {
-    socket_.assign(listening.number());
-    listening.release();
-  }
-
-  void begin() override;
-  void stop() override;
-
-private:
-  void take_one();
-
-  asio::posix::stream_descriptor socket_;
-  asio::steady_timer retry_;
-  took told_;
-};
-
 /// One endpoint on a network of streams, and its connections. How a connection is made, a derived class
 /// knows.
 ///
@@ -58,17 +31,17 @@ private:
 class stream_host : public std::enable_shared_from_this<stream_host> {
 public:
   /// Of a server or of a client; the other one is null.
-  stream_host(stream_loop& loop, server_end* server, client_end* client);
+  stream_host(stream_loop& loop, server_end* server, client_end* client)
+      : loop_(&loop), at_(server ? static_cast<endpoint*>(server) : client), client_(client), server_(server),
+        clock_(loop.io()) {}
   virtual ~stream_host() = default;
   stream_host(const stream_host&) = delete;
   stream_host& operator=(const stream_host&) = delete;
 
   /// Lets peers connect, and returns the address at which they do.
-  ///
   /// Errors  std::invalid_argument for an address that is none; std::system_error if it is taken.
   virtual std::string listen(const std::string& address) = 0;
   /// Where the server of a client is.
-  ///
   /// Errors  std::invalid_argument for an address that is none.
   virtual void aim_at(const std::string& address) = 0;
   /// Connects to it, and tries for so long.
@@ -78,9 +51,9 @@ public:
   /// Closes every connection. The endpoint is not called again.
   void forget();
 
-  /// Reads what has come for a connection, a turn's worth. Whether anything came.
+  /// Reads a turn's worth of what has come. Whether anything came.
   bool read(const std::shared_ptr<stream_connection>& c);
-  /// Sends what the endpoint has to say on a connection.
+  /// Sends what the endpoint has to say.
   void flush(const std::shared_ptr<stream_connection>& c);
   /// Sets the clock for the next tick.
   void schedule();
@@ -93,10 +66,10 @@ protected:
   /// Of the two one, and none after forget().
   client_end* client() const noexcept { return client_; }
   server_end* server() const noexcept { return server_; }
-  timing times() const;
+  timing times() const { return server_ ? server_->times() : client_->own().terms().times; }
 
-  /// Begins to take connections at this socket.
-  void take_at(descriptor listening, stream_listener::took told);
+  /// Begins to take connections at this socket that listens.
+  void take_at(descriptor listening, std::function<void(descriptor socket)> told);
   /// Makes the next connection of a client, and tries for so long where nobody listens.
   void dial(instant patience);
   /// What dial() has begun is done, or somebody has come from there: the connection stands.
@@ -125,21 +98,19 @@ private:
   bool read_some(const connection_ptr& c);
   void send_all(const connection_ptr& c);
   void hold(const connection_ptr& c);
-  void call(const connection_ptr& c);
   void call_held();
-  void let_go_of_held(const connection_ptr& c);
+  void drop(const connection_ptr& c);
   bool take(const connection_ptr& c, std::span<std::byte> place, std::size_t count);
   void pump();
   void lose(const connection_ptr& c, const moved& last);
-  std::string end_words(const moved& last) const;
   void let_go(const connection_ptr& c);
   bool has(const connection_ptr& c) const { return c->host == this; }
   void tick();
 
   stream_loop* loop_;
   endpoint* at_;
-  client_end* client_ = nullptr;
-  server_end* server_ = nullptr;
+  client_end* client_;
+  server_end* server_;
   std::vector<std::shared_ptr<connection_maker>> listeners_;
   std::shared_ptr<connection_maker> dialer_; ///< or the last one
   std::map<connection_id, connection_ptr> connections_;

@@ -1,13 +1,7 @@
 #pragma once
 
 #include <mailgrad/net/stream/stream_network.hpp>
-#include <mailgrad/net/timing.hpp>
 #include <mailgrad/net/tls/tls_keys.hpp>
-
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <string>
 
 namespace mailgrad::net {
 

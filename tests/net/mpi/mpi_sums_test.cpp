@@ -1,4 +1,4 @@
-#include <mailgrad/net/mpi/mpi_loop.hpp>
+#include <mailgrad/net/mpi/mpi_sums.hpp>
 
 #include <mailgrad/net/mpi/mpi_network.hpp>
 #include <mailgrad/tests/net/mpi/played_mpi.hpp>
