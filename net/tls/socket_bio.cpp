@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <span>
 #include <system_error>
-#include <utility>
 
 namespace mailgrad::net {
 

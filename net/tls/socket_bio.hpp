@@ -1,20 +1,11 @@
 #pragma once
 
-#include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/tls/openssl.hpp>
-
-#include <array>
-#include <cstddef>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace mailgrad::net {
 
 /// Buffers that connections use by turns, so that memory does not grow with those that have nothing in
 /// theirs. There are a few of them; while all are lent, other connections do with less.
-///
 /// Threads one caller at a time.
 class spare_buffers {
 public:
@@ -74,7 +65,6 @@ private:
 
 /// Where a connection of OpenSSL has its bytes from and gives them to. Records that it writes are gathered,
 /// so that one call to the socket sends many of them.
-///
 /// Threads one caller at a time.
 class socket_bio {
 public:
@@ -122,8 +112,7 @@ private:
 
   int socket_;
   std::shared_ptr<tls_buffers> spare_;
-  bool reads_ = false;
-  bool reads_ahead_ = false;
+  bool reads_ = false, reads_ahead_ = false;
   clear_records records_; ///< until there is a cipher
   bytes in_;              ///< of what was read ahead
   std::size_t in_begin_ = 0, in_end_ = 0;

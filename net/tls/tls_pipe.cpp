@@ -1,23 +1,10 @@
-#include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/stream/byte_pipe.hpp>
 #include <mailgrad/net/tls/tls_pipe.hpp>
 
-#include <fmt/format.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 
 namespace mailgrad::net {
-
-std::span<std::byte> plain_refusal::place_of(const frame_header& h) {
-  if (h.kind != frame_kind::refusal || said_)
-    throw protocol_error(fmt::format("frame: expected one refusal, found a {}", to_string(h.kind)));
-  return {};
-}
-
-void plain_refusal::take(const frame_header&, byte_view payload) { said_ = decode_refusal(payload); }
 
 namespace {
 
@@ -46,7 +33,7 @@ tls_pipe::tls_pipe(int socket, std::shared_ptr<const tls_keys> keys, side s, std
     : handle_(socket), keys_(std::move(keys)), side_(s), bytes_a_key_(bytes_a_key), bytes_left_(bytes_a_key),
       spare_(std::move(spare)), socket_(socket, spare_),
       ssl_(openssl::made<openssl::connection>(
-          SSL_new(s == side::server ? keys_->own().server() : keys_->own().client()))) {
+          SSL_new((s == side::server ? keys_->own().server : keys_->own().client).get()))) {
   SSL_set_app_data(ssl_.get(), &peer_);
   BIO* both_ways = socket_.make_bio().release();
   SSL_set_bio(ssl_.get(), both_ways, both_ways); // takes one reference where both are the same
@@ -73,7 +60,7 @@ moved tls_pipe::read(std::span<const iovec> to) {
     return m;
   }
   case stage::refused:
-    return plain_read(to);
+    return plain_pipe(handle_).read(to);
   case stage::listening:
     return listen();
   }
@@ -92,10 +79,8 @@ moved tls_pipe::look() {
     return {};
   }
   const std::string_view said = as_text(byte_view{first}.first(static_cast<std::size_t>(n)));
-  const bool is_ours = said.front() == 'm';
-  if (side_ == side::server)
-    return refuse(is_ours ? "a peer without keys" : fmt::format("'{}'", printable(said)));
-  if (!is_ours) return refuse(fmt::format("'{}'", printable(said)));
+  if (said.front() != 'm') return refuse(fmt::format("'{}'", printable(said))); // as our frames begin
+  if (side_ == side::server) return refuse("a peer without keys");
   hears_plainly_ = true;
   stage_ = stage::listening;
   return listen();
@@ -107,7 +92,8 @@ moved tls_pipe::greet(std::span<const iovec> to) {
   const int error = SSL_get_error(ssl_.get(), done);
   socket_.flush();
   if (done != 1) return error == SSL_ERROR_WANT_READ ? later() : fail();
-  if (keys_->own().is_token() && SSL_session_reused(ssl_.get()) != 1) return refuse(found_words("no token"));
+  if (!keys_->own().token.empty() && SSL_session_reused(ssl_.get()) != 1)
+    return refuse(found_words("no token"));
   stage_ = stage::open;
   return decrypt(to);
 }
@@ -142,8 +128,6 @@ moved tls_pipe::decrypt(std::span<const iovec> to) {
   return some(count, false);
 }
 
-moved tls_pipe::plain_read(std::span<const iovec> to) { return plain_pipe(handle_).read(to); }
-
 /// OpenSSL goes on no more.
 moved tls_pipe::fail() {
   const unsigned long code = ERR_peek_last_error();
@@ -164,14 +148,15 @@ moved tls_pipe::refuse(std::string found) {
   stage_ = stage::refused;
   return {.what = moved::outcome::failed,
           .words = "other keys",
-          .refused = refusal{refusal_code::keys, expected_words(), std::move(found)}};
+          .refused =
+              refusal{refusal_code::keys, fmt::format("TLS 1.3 with {}", keys_->words()), std::move(found)}};
 }
 
 /// Reads why the server refused, as far as it says so.
 moved tls_pipe::listen() {
   std::array<std::byte, most_greeting_bytes> place;
   const iovec to{place.data(), place.size()};
-  moved m = plain_read({&to, 1});
+  moved m = plain_pipe(handle_).read({&to, 1});
   if (m.what == moved::outcome::later) return m;
   try {
     reason_.feed(byte_view{place}.first(m.count));
@@ -252,8 +237,6 @@ void tls_pipe::encrypt_part(byte_view part) {
     bytes_left_ = bytes_a_key_;
   }
 }
-
-std::string tls_pipe::expected_words() const { return fmt::format("TLS 1.3 with {}", keys_->words()); }
 
 std::string tls_pipe::found_words(const std::string& reason) const {
   if (!peer_.token_name.empty()) return "token " + peer_.token_name;

@@ -1,14 +1,8 @@
 #pragma once
 
-#include <mailgrad/net/frame.hpp>
-#include <mailgrad/net/hello.hpp>
+#include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/stream/byte_pipe.hpp>
-#include <mailgrad/net/tls/openssl.hpp>
 #include <mailgrad/net/tls/socket_bio.hpp>
-
-#include <cstdint>
-#include <memory>
-#include <optional>
 
 namespace mailgrad::net {
 
@@ -24,8 +18,11 @@ public:
   const std::optional<refusal>& said() const noexcept { return said_; }
 
 private:
-  std::span<std::byte> place_of(const frame_header& h) override;
-  void take(const frame_header& h, byte_view payload) override;
+  std::span<std::byte> place_of(const frame_header& h) override {
+    if (h.kind == frame_kind::refusal && !said_) return {};
+    throw protocol_error("frame: expected one refusal, found a {}", to_string(h.kind));
+  }
+  void take(const frame_header&, byte_view payload) override { said_ = decode_refusal(payload); }
 
   frame_decoder decoder_;
   std::optional<refusal> said_;
@@ -75,13 +72,11 @@ private:
   moved greet(std::span<const iovec> to);
   moved decrypt(std::span<const iovec> to);
   moved listen();
-  moved plain_read(std::span<const iovec> to);
   moved fail();
   moved refuse(std::string found);
   std::size_t encrypt(std::span<const iovec> from);
   void encrypt_part(byte_view part);
   std::string found_words(const std::string& reason) const;
-  std::string expected_words() const;
 
   int handle_;
   std::shared_ptr<const tls_keys> keys_;
