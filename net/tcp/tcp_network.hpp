@@ -6,7 +6,7 @@
 namespace mailgrad::net {
 
 struct tcp_options {
-  /// How long the thread reads again and again before it sleeps. An answer that finds it awake is heard
+  /// How long the thread reads again and again before it sleeps; an answer that finds it awake is heard
   /// sooner.
   std::chrono::microseconds spin = usual_spin();
   /// For how long connect() tries again where nobody listens, or where a tunnel closes what it has taken,

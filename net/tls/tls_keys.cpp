@@ -1,7 +1,7 @@
 #include <mailgrad/net/tls/tls_keys.hpp>
 
 #include <mailgrad/net/descriptor.hpp>
-#include <mailgrad/net/tls/socket_bio.hpp>
+#include <mailgrad/net/tls/tls_pipe.hpp>
 
 #include <fcntl.h>
 #include <fmt/core.h>
