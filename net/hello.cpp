@@ -32,14 +32,6 @@ Enum named(std::string_view name, const std::array<std::string_view, N>& names, 
   return static_cast<Enum>(found - names.begin());
 }
 
-void check_sizes(std::string_view name, std::string_view value) {
-  if (name.empty() || name.size() > most_feature_name_bytes || value.size() > most_feature_value_bytes)
-    throw std::length_error(
-        fmt::format("feature '{}': expected a name of 1 to {} bytes and at most {} bytes behind "
-                    "it, found {} and {}",
-                    name, most_feature_name_bytes, most_feature_value_bytes, name.size(), value.size()));
-}
-
 /// The whole text as a number, or nothing.
 std::optional<std::uint64_t> whole_number(std::string_view text, int base) {
   std::uint64_t number = 0;
@@ -65,7 +57,11 @@ bytes encode(const features& all) {
   frame_writer to;
   to.u8(static_cast<std::uint8_t>(all.size()));
   for (const auto& [name, value] : all) {
-    check_sizes(name, value);
+    if (name.empty() || name.size() > most_feature_name_bytes || value.size() > most_feature_value_bytes)
+      throw std::length_error(
+          fmt::format("feature '{}': expected a name of 1 to {} bytes and at most {} bytes behind "
+                      "it, found {} and {}",
+                      name, most_feature_name_bytes, most_feature_value_bytes, name.size(), value.size()));
     to.text(name).text(value);
   }
   return to.take();

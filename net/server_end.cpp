@@ -126,11 +126,8 @@ void server_end::filled(connection_id c, std::size_t count, instant now) {
 }
 
 void server_end::closed(connection_id c, std::string_view words, instant now) {
-  const auto found = connections_.find(c);
-  if (found == connections_.end()) return;
-  const connection gone = std::move(found->second);
-  connections_.erase(found);
-  if (gone.known) gone.known->its.lose(gone.part, words, now);
+  const auto gone = connections_.extract(c);
+  if (gone && gone.mapped().known) gone.mapped().known->its.lose(gone.mapped().part, words, now);
 }
 
 std::optional<outgoing> server_end::next(connection_id c, instant now) {

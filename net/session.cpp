@@ -154,9 +154,7 @@ bool session::send(bytes message) {
     throw std::length_error(
         fmt::format("message: expected at most {} bytes, found {}", most_message_bytes, message.size()));
   if (state_ != state::joined) throw std::logic_error("session: send() before it is joined or after its end");
-  messages_out_.wanted = messages_out_.empty();
-  if (messages_out_.wanted) return false;
-  ++messages_out_.used;
+  if (!messages_out_.take()) return false;
   messages_.push_back(std::move(message));
   return true;
 }
@@ -170,9 +168,7 @@ bool session::send_body(bytes tag, byte_view body, std::shared_ptr<const void> k
         fmt::format("body: expected at most {} bytes, found {}", terms_.most_body_bytes, body.size()));
   if (state_ != state::joined)
     throw std::logic_error("session: send_body() before it is joined or after its end");
-  bodies_out_.wanted = bodies_out_.empty();
-  if (bodies_out_.wanted) return false;
-  ++bodies_out_.used;
+  if (!bodies_out_.take()) return false;
   bodies_.push_back({std::move(tag), body, std::move(keeps)});
   if (memory_) bodies_.back().lent = memory_->lend(body);
   return true;
@@ -384,13 +380,8 @@ void session::take_credit(byte_view payload) {
   if (messages < messages_out_.allowed || bodies < bodies_out_.allowed)
     throw protocol_error("credit: expected at least {} messages and {} bodies, found {} and {}",
                          messages_out_.allowed, bodies_out_.allowed, messages, bodies);
-  messages_out_.allowed = messages;
-  bodies_out_.allowed = bodies;
-  const bool came =
-      (messages_out_.wanted && !messages_out_.empty()) || (bodies_out_.wanted && !bodies_out_.empty());
-  if (!messages_out_.empty()) messages_out_.wanted = false;
-  if (!bodies_out_.empty()) bodies_out_.wanted = false;
-  if (came) events_->credit_came();
+  const bool of_messages = messages_out_.raise(messages), of_bodies = bodies_out_.raise(bodies);
+  if (of_messages || of_bodies) events_->credit_came();
 }
 
 void session::take_body(byte_view payload) {

@@ -218,6 +218,17 @@ private:
     std::uint64_t allowed = 0, used = 0;
     bool wanted = false; ///< a send was refused
     bool empty() const noexcept { return used >= allowed; }
+    /// Uses one of it, if there is one.
+    bool take() noexcept {
+      wanted = empty();
+      if (!wanted) ++used;
+      return !wanted;
+    }
+    /// Whether a send waited for it that may be tried again now.
+    bool raise(std::uint64_t to) noexcept {
+      allowed = to;
+      return !empty() && std::exchange(wanted, false);
+    }
   };
 
   std::span<std::byte> place_of(const frame_header& h) override;

@@ -243,17 +243,15 @@ struct http_server::implementation {
   void accept() {
     acceptor.async_accept([this](error_code failed, tcp::socket socket) {
       if (finishing) return;
-      if (failed) return accept_later();
-      take(std::move(socket));
-      accept();
-    });
-  }
-
-  /// As long as the process has no free descriptor, accepting fails at once, again and again.
-  void accept_later() {
-    retry.expires_after(pause_before_next_try);
-    retry.async_wait([this](error_code cancelled) {
-      if (!cancelled) accept();
+      if (!failed) {
+        take(std::move(socket));
+        return accept();
+      }
+      // As long as the process has no free descriptor, accepting fails at once, again and again.
+      retry.expires_after(pause_before_next_try);
+      retry.async_wait([this](error_code cancelled) {
+        if (!cancelled) accept();
+      });
     });
   }
 

@@ -21,11 +21,6 @@ std::size_t room_of(std::size_t bytes) noexcept {
   return (bytes + read_behind + page_bytes - 1) / page_bytes * page_bytes;
 }
 
-/// Another descriptor of the same memory, by which it can be read and not written.
-descriptor for_reading(int memory) {
-  return descriptor(open(fmt::format("/proc/self/fd/{}", memory).c_str(), O_RDONLY | O_CLOEXEC));
-}
-
 /// The pages stay in the memory of their owner, and come back when somebody looks.
 void drop_from_view(byte_view part) noexcept {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -43,7 +38,9 @@ public:
     if (!memory_) fail_in_system("shared memory: this system has none for two processes; use HOST:PORT");
     if (fcntl(memory_.number(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
       fail_in_system("shared memory: it cannot be sealed");
-    for_peers_ = for_reading(memory_.number());
+    // Another descriptor of the same memory, by which it can be read and not written.
+    for_peers_ =
+        descriptor(open(fmt::format("/proc/self/fd/{}", memory_.number()).c_str(), O_RDONLY | O_CLOEXEC));
     if (!for_peers_) fail_in_system("shared memory: it cannot be opened for reading");
   }
 

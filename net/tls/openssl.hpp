@@ -28,7 +28,6 @@ using context = std::unique_ptr<SSL_CTX, freed_by<SSL_CTX_free>>;
 using connection = std::unique_ptr<SSL, freed_by<SSL_free>>;
 using extension = std::unique_ptr<X509_EXTENSION, freed_by<X509_EXTENSION_free>>;
 using key = std::unique_ptr<EVP_PKEY, freed_by<EVP_PKEY_free>>;
-using name = std::unique_ptr<X509_NAME, freed_by<X509_NAME_free>>;
 using session = std::unique_ptr<SSL_SESSION, freed_by<SSL_SESSION_free>>;
 
 /// For what fails only without memory.
