@@ -40,8 +40,13 @@ namespace mailgrad::net {
 /// The longest name of a server in the memory of one machine.
 inline constexpr std::size_t most_memory_name = 64;
 
-/// Whether an address is of the memory of this machine: "memory:NAME", where HOST:PORT stands elsewhere.
+/// Whether an address is of the memory of this machine, "memory:NAME", or that of a rank of MPI, "mpi:RANK",
+/// where HOST:PORT stands elsewhere.
 bool is_memory_address(std::string_view address) noexcept;
+bool is_mpi_address(std::string_view address) noexcept;
+
+std::string memory_address(std::string_view name);
+std::string mpi_address(int rank);
 
 /// The name in "memory:NAME", of letters, digits, '.', '-' and '_'. To listen it may be empty: any that is
 /// free.
@@ -49,17 +54,8 @@ bool is_memory_address(std::string_view address) noexcept;
 std::string parse_memory_listen_address(std::string_view address);
 std::string parse_memory_server_address(std::string_view address);
 
-/// "memory:NAME"
-std::string memory_address(std::string_view name);
-
-/// Whether an address is that of a rank of MPI: "mpi:RANK", where HOST:PORT stands elsewhere.
-bool is_mpi_address(std::string_view address) noexcept;
-
 /// The rank in "mpi:RANK".
 /// Errors  std::invalid_argument in one line.
 int parse_mpi_address(std::string_view address);
-
-/// "mpi:0"
-std::string mpi_address(int rank);
 
 } // namespace mailgrad::net
