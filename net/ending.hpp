@@ -24,7 +24,6 @@ enum class end_reason : std::uint8_t {
   run_failed = 12,  ///< the server's run has failed, in which the peer had done its part
 };
 
-/// "silent", "out of order"
 std::string_view to_string(end_reason r) noexcept;
 
 /// Whether either side had done all that it had to do.
@@ -32,7 +31,7 @@ constexpr bool is_in_order(end_reason r) noexcept {
   return r == end_reason::left || r == end_reason::run_failed;
 }
 
-/// Whether the number is that of a reason which a goodbye may name.
+/// Whether a goodbye may name the reason of this number.
 bool is_end_reason(std::uint8_t number) noexcept;
 
 /// How a session ended: the reason, and one line for the user with what was expected and what was found.

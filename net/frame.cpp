@@ -76,12 +76,6 @@ std::string_view frame_reader::text() {
   return as_text(next(size));
 }
 
-byte_view frame_reader::rest() noexcept {
-  const byte_view rest = payload_.subspan(offset_);
-  offset_ = payload_.size();
-  return rest;
-}
-
 void frame_reader::end() const {
   if (left() > 0) fail(fmt::format("expected its end, found {} bytes more", left()));
 }

@@ -57,7 +57,7 @@ public:
   /// A view into the payload.
   std::string_view text();
   /// All bytes that are left.
-  byte_view rest() noexcept;
+  byte_view rest() noexcept { return payload_.subspan(std::exchange(offset_, payload_.size())); }
   std::size_t left() const noexcept { return payload_.size() - offset_; }
   /// Errors  protocol_error if bytes are left.
   void end() const;
@@ -100,7 +100,6 @@ enum class frame_kind : std::uint8_t {
 };
 
 std::string_view to_string(frame_kind k) noexcept;
-
 inline constexpr std::size_t frame_header_bytes = 44;
 /// A whole frame before both sides know each other, header included.
 inline constexpr std::size_t most_greeting_bytes = 4096;
@@ -126,7 +125,6 @@ struct frame_header {
 };
 
 using header_bytes = std::array<std::byte, frame_header_bytes>;
-
 header_bytes encode(const frame_header& h);
 
 /// Reads a header and checks magic, its own checksum, version, kind and length, in this order. Hello and
@@ -140,7 +138,6 @@ void check_magic(byte_view first);
 
 /// Errors  protocol_error if the payload is not the one that the header was made for.
 void check_payload(const frame_header& h, byte_view payload);
-
 /// The header with the length and the checksum of this payload.
 header_bytes header_of(frame_header h, byte_view payload);
 

@@ -62,7 +62,6 @@ bytes encode(const features& all);
 /// Reads them, and nothing behind them. `frame` names it in errors.
 /// Errors  protocol_error, also for a name that stands there twice.
 features decode_features(std::string_view frame, byte_view payload);
-
 std::optional<std::string_view> found_in(const features& all, std::string_view name) noexcept;
 
 /// The number of a feature in decimal, none if it is not there.

@@ -18,11 +18,6 @@ std::variant<std::uint32_t, refusal> fence::admit(const member& m, std::uint32_t
   return highest = wanted == 0 ? highest + 1 : wanted;
 }
 
-std::uint32_t fence::highest(const member& m) const noexcept {
-  const auto found = highest_.find(m);
-  return found == highest_.end() ? 0 : found->second;
-}
-
 std::size_t arrival::receive(byte_view data) {
   std::size_t taken = 0;
   while (!said_ && taken < data.size()) {
@@ -69,20 +64,6 @@ std::optional<connection_id> server_end::give_way() {
   if (longest == connections_.end()) return std::nullopt;
   refuse(longest->second, full());
   return longest->first;
-}
-
-refusal server_end::full() const {
-  return {refusal_code::full, fmt::format("at most {}", options_.most_connections), "one more"};
-}
-
-/// Null if it has closed.
-server_end::connection* server_end::at(connection_id c) {
-  const auto found = connections_.find(c);
-  return found == connections_.end() ? nullptr : &found->second;
-}
-
-void server_end::shares(connection_id c, std::shared_ptr<common_memory> memory) {
-  if (connection* to = at(c)) to->memory = std::move(memory);
 }
 
 bool server_end::reads(connection_id id, instant now) {
@@ -201,10 +182,6 @@ void server_end::refuse(connection& c, const refusal& why) {
 
 void server_end::refuse(connection_id id, const refusal& why) {
   if (connection* c = at(id); c && c->unknown && !c->refused) refuse(*c, why);
-}
-
-void server_end::bar_from_serving(connection_id id) {
-  if (connection* c = at(id)) c->may_serve = false;
 }
 
 void server_end::judge(connection& c, const hello& said, instant now) {

@@ -80,7 +80,10 @@ public:
     return incarnation > 0 && highest(m) == incarnation;
   }
   /// 0 for a member that was never here.
-  std::uint32_t highest(const member& m) const noexcept;
+  std::uint32_t highest(const member& m) const noexcept {
+    const auto found = highest_.find(m);
+    return found == highest_.end() ? 0 : found->second;
+  }
 
 private:
   std::map<member, std::uint32_t> highest_;
@@ -157,7 +160,9 @@ public:
   server_end(server_options options, doorkeeper& keeper);
 
   void opened(connection_id c, std::string_view from, instant now) override;
-  void shares(connection_id c, std::shared_ptr<common_memory> memory) override;
+  void shares(connection_id c, std::shared_ptr<common_memory> memory) override {
+    if (connection* to = at(c)) to->memory = std::move(memory);
+  }
   bool reads(connection_id c, instant now) override;
   bool reads_others() override { return !options_.has_any_room || options_.has_any_room(); }
   bool reads_behind(connection_id c) override;
@@ -174,7 +179,9 @@ public:
   /// without saying who it is gives way, so that nobody keeps others out by saying nothing. Returns that one.
   std::optional<connection_id> give_way();
   /// The keys of this peer are not those of a parameter host, so it is refused if it says that it is one.
-  void bar_from_serving(connection_id c);
+  void bar_from_serving(connection_id id) {
+    if (connection* c = at(id)) c->may_serve = false;
+  }
   /// Turns away a connection of which nothing is known yet, for a reason that the network found.
   void refuse(connection_id c, const refusal& why);
   instant deadline() const override;
@@ -206,10 +213,16 @@ private:
     bool refused = false, may_serve = true;
   };
 
-  connection* at(connection_id c);
+  /// Null if it has closed.
+  connection* at(connection_id c) {
+    const auto found = connections_.find(c);
+    return found == connections_.end() ? nullptr : &found->second;
+  }
   const connection* at(connection_id c) const { return const_cast<server_end*>(this)->at(c); }
   void refuse(connection& c, const refusal& why);
-  refusal full() const;
+  refusal full() const {
+    return {refusal_code::full, fmt::format("at most {}", options_.most_connections), "one more"};
+  }
   void judge(connection& c, const hello& said, instant now);
   std::optional<refusal> taken(const hello& said, const member& wanted, instant now);
   std::optional<refusal> find_slot(const hello& said, member& found, instant now);

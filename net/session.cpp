@@ -102,11 +102,6 @@ void session::excuse_own_pause(instant now) {
   for (line& l : lines_) l.heard = std::min(now, l.heard + pause);
 }
 
-bool session::is_overdue(instant now) {
-  excuse_own_pause(now);
-  return state_ == state::greeting && now >= began_ + longest_greeting();
-}
-
 void session::tick(instant now) {
   if (state_ == state::ended) return;
   excuse_own_pause(now);
@@ -216,10 +211,6 @@ void session::end(ending why, instant now, bool tell) {
   events_->ended(*outcome_);
 }
 
-void session::give_back(std::uint64_t number) {
-  if (state_ == state::joined) returns_.push_back(number);
-}
-
 std::string session::self_name() const {
   if (!is_client_) return server_name_;
   if (terms_.session == 0) return std::string(to_string(says_.part));
@@ -230,8 +221,6 @@ std::string session::peer_name() const {
   if (is_client_) return server_name_;
   return fmt::format("{} (incarnation {})", to_string(terms_.you), terms_.incarnation);
 }
-
-instant session::last_heard() const noexcept { return std::max(lines_[0].heard, lines_[1].heard); }
 
 std::string session::waits() const {
   if (state_ != state::joined) return "";

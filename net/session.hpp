@@ -132,7 +132,10 @@ public:
     return patient_ || greets_patiently_ ? terms_.times.patience() : terms_.times.hello();
   }
   /// Whether tick() would end it now because it has not joined within its time.
-  bool is_overdue(instant now);
+  bool is_overdue(instant now) {
+    excuse_own_pause(now);
+    return state_ == state::greeting && now >= began_ + longest_greeting();
+  }
   /// Time has passed. Asked for at deadline() at the latest.
   void tick(instant now);
 
@@ -157,7 +160,9 @@ public:
   /// Errors  as send(), for a tag above most_tag_bytes and a body above the largest that the welcome allows.
   bool send_body(bytes tag, byte_view body, std::shared_ptr<const void> keeps);
   /// A body that body_lent() of the events kept is needed no more. Nothing happens after the end.
-  void give_back(std::uint64_t number);
+  void give_back(std::uint64_t number) {
+    if (state_ == state::joined) returns_.push_back(number);
+  }
   /// There is room for so many more messages and bodies, since that many have been worked off.
   void allow(std::uint32_t messages, std::uint32_t bodies);
   /// What the next heartbeats tell. Words beyond 512 bytes are cut.
@@ -179,7 +184,7 @@ public:
   const features& peer_says() const noexcept { return peer_says_; }
   const progress& peer_progress() const noexcept { return peer_progress_; }
   /// When the last byte came, on whichever connection.
-  instant last_heard() const noexcept;
+  instant last_heard() const noexcept { return std::max(lines_[0].heard, lines_[1].heard); }
   /// "worker 2 waits for credit of server: 64 messages are under way"; empty if it does not wait.
   std::string waits() const;
   std::uint64_t duplicates() const noexcept { return duplicates_; }

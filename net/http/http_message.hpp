@@ -50,8 +50,9 @@ using http_handler = std::function<http_response(const http_request&)>;
 class http_routes {
 public:
   /// Takes the place of an earlier one for the same method and path.
-  void add(const std::string& method, const std::string& path, http_handler answer);
-
+  void add(const std::string& method, const std::string& path, http_handler answer) {
+    by_path_[path][method] = std::move(answer);
+  }
   /// 404 for a path that has no route, 405 for one that has others.
   http_response answer(const http_request& asked) const;
 

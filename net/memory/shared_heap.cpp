@@ -202,8 +202,6 @@ far_heap::far_heap(descriptor memory, std::shared_ptr<far_pages> pages)
     throw protocol_error("shared memory: expected blocks that are sealed, found another descriptor");
 }
 
-far_heap::~far_heap() { pages_->shrink(largest_); }
-
 borrowed far_heap::view(const loan& l) {
   const auto fits = [&](std::uint64_t size) {
     return l.block <= size && l.block_bytes <= size - l.block &&

@@ -87,7 +87,7 @@ class far_heap {
 public:
   /// Errors  protocol_error if the memory is not sealed against becoming shorter.
   explicit far_heap(descriptor memory, std::shared_ptr<far_pages> pages = std::make_shared<far_pages>());
-  ~far_heap();
+  ~far_heap() { pages_->shrink(largest_); }
   far_heap(const far_heap&) = delete;
   far_heap& operator=(const far_heap&) = delete;
 

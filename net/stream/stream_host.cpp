@@ -140,10 +140,6 @@ void stream_connection::look_soon() {
   });
 }
 
-void stream_connection::look() {
-  if (is_open() && !turn()) wait_readable();
-}
-
 void stream_connection::wait_writable() {
   if (std::exchange(is_blocked_, true)) return;
   if (bytes_->tells_room_as_input()) return wait_readable();
@@ -230,21 +226,6 @@ stream_host::connection_ptr stream_host::open(connection_id id, const std::strin
   return c;
 }
 
-void stream_host::fail(connection_id id, const std::string& words) {
-  client_->closed(id, words, loop_->now());
-  pump();
-}
-
-void stream_host::find_nobody(const std::string& words) {
-  client_->find_nobody(words, loop_->now());
-  pump();
-}
-
-void stream_host::work(const std::function<void(instant)>& what) {
-  what(loop_->now());
-  pump();
-}
-
 /// The one place where an exception becomes the end of a connection: whatever a peer sends, the others go on.
 template <class Work>
 auto stream_host::guarded(const connection_ptr& c, Work work) -> decltype(work()) {
@@ -297,13 +278,6 @@ bool stream_host::read_some(const connection_ptr& c) {
   if (has(c)) loop_->heat(c);
   pump();
   return true;
-}
-
-/// Who finds no room keeps its place, and who was read goes to the end when it is held again.
-void stream_host::hold(const connection_ptr& c) {
-  if (std::exchange(c->is_held, true)) return;
-  c->is_called = false;
-  c->place_among_held = held_.insert(held_.end(), c);
 }
 
 /// Of those that are not read, only the first for whom there is room is called, so that nobody who has waited
@@ -396,11 +370,6 @@ std::string stream_host::early_end_words(const moved& last) const {
   return fmt::format(
       "{} closed the connection before it took us in ({}): expected a server of Mailgrad there",
       server_name(), last.words);
-}
-
-void stream_host::let_go(const connection_ptr& c) {
-  drop(c);
-  c->leave(times().farewell());
 }
 
 void stream_host::forget() {

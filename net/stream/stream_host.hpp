@@ -86,7 +86,9 @@ public:
 
 private:
   void leave_nothing();
-  void look();
+  void look() {
+    if (is_open() && !turn()) wait_readable();
+  }
 
   connection_id id_;
   stream_loop* loop_;
@@ -140,7 +142,10 @@ public:
   /// Connects to it, and tries for so long.
   virtual void connect(instant patience) { dial(patience); }
 
-  void work(const std::function<void(instant)>& what);
+  void work(const std::function<void(instant)>& what) {
+    what(loop_->now());
+    pump();
+  }
   /// Closes every connection. The endpoint is not called again.
   void forget();
 
@@ -169,9 +174,15 @@ protected:
   connection_ptr open(connection_id id, const std::string& from, stream_socket socket,
                       std::unique_ptr<byte_pipe> pipe, std::shared_ptr<common_memory> memory = nullptr);
   /// What dial() has begun has failed.
-  void fail(connection_id id, const std::string& words);
+  void fail(connection_id id, const std::string& words) {
+    client_->closed(id, words, loop_->now());
+    pump();
+  }
   /// The same, because nobody listens where the server should be.
-  void find_nobody(const std::string& words);
+  void find_nobody(const std::string& words) {
+    client_->find_nobody(words, loop_->now());
+    pump();
+  }
   const std::map<connection_id, connection_ptr>& connections() const noexcept { return connections_; }
 
   /// Why a server that has not taken the client in is gone.
@@ -190,13 +201,21 @@ private:
   auto guarded(const connection_ptr& c, Work work) -> decltype(work());
   bool read_some(const connection_ptr& c);
   void send_all(const connection_ptr& c);
-  void hold(const connection_ptr& c);
+  /// Who finds no room keeps its place, and who was read goes to the end when it is held again.
+  void hold(const connection_ptr& c) {
+    if (std::exchange(c->is_held, true)) return;
+    c->is_called = false;
+    c->place_among_held = held_.insert(held_.end(), c);
+  }
   void call_held();
   void drop(const connection_ptr& c);
   bool take(const connection_ptr& c, std::span<std::byte> place, std::size_t count);
   void pump();
   void lose(const connection_ptr& c, const moved& last);
-  void let_go(const connection_ptr& c);
+  void let_go(const connection_ptr& c) {
+    drop(c);
+    c->leave(times().farewell());
+  }
   bool has(const connection_ptr& c) const { return c->host == this; }
   void tick();
 

@@ -34,12 +34,6 @@ void stream_loop::run() {
   }
 }
 
-void stream_loop::stop(instant farewell) {
-  stops_at_ = now() + farewell;
-  end_.expires_after(of_timer(farewell));
-  end_.async_wait([](error_code) {});
-}
-
 void stream_loop::post(std::function<void()> work) {
   bool wake = false;
   {

@@ -42,7 +42,11 @@ public:
 
   /// Takes turns until stop() and until whoever leaves has left, but no longer than so much after it.
   void run();
-  void stop(instant farewell);
+  void stop(instant farewell) {
+    stops_at_ = now() + farewell;
+    end_.expires_after(of_timer(farewell));
+    end_.async_wait([](error_code) {});
+  }
   /// Has something done on the thread, in the order of the calls. Any thread.
   void post(std::function<void()> work);
 

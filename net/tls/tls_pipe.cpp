@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <system_error>
 
 namespace mailgrad::net {
 
@@ -89,13 +88,6 @@ std::size_t socket_bio::begin_gathering() {
   return most_gathered;
 }
 
-openssl::bio socket_bio::make_bio() {
-  auto b = openssl::made<openssl::bio>(BIO_new(method()));
-  BIO_set_data(b.get(), this);
-  BIO_set_init(b.get(), 1);
-  return b;
-}
-
 int socket_bio::read(BIO* b, char* to, std::size_t room, std::size_t* count) {
   auto& self = *static_cast<socket_bio*>(BIO_get_data(b));
   auto* place = reinterpret_cast<std::byte*>(to);
@@ -151,8 +143,6 @@ int socket_bio::write(BIO* b, const char* from, std::size_t size, std::size_t* c
   return 1;
 }
 
-long socket_bio::control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
-
 bool socket_bio::flush() {
   while (sent_ < out_.size()) {
     const ssize_t n = send(socket_, out_.data() + sent_, out_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -170,10 +160,6 @@ bool socket_bio::flush() {
   out_ = {};
   sent_ = 0;
   return true;
-}
-
-std::string socket_bio::end_words() const {
-  return error_ != 0 ? std::generic_category().message(error_) : "closed by the peer";
 }
 
 tls_pipe::tls_pipe(int socket, std::shared_ptr<const tls_keys> keys, side s, std::uint64_t bytes_a_key,
@@ -317,17 +303,6 @@ moved tls_pipe::listen() {
             .words = fmt::format("refuses: {}{}", reason_.said()->words(), advice_on(*reason_.said()))};
   if (m.what == moved::outcome::some && !reason_.said()) return later();
   return refuse(hears_plainly_ ? "a server without keys" : found_words(local_reason_));
-}
-
-bool tls_pipe::lets_peer_serve() const {
-  X509* theirs = SSL_get0_peer_certificate(ssl_.get());
-  return theirs == nullptr || X509_check_purpose(theirs, X509_PURPOSE_SSL_SERVER, 0) == 1;
-}
-
-bool tls_pipe::give_up_greeting() {
-  if (side_ != side::server || stage_ != stage::unknown) return false;
-  stage_ = stage::refused;
-  return true;
 }
 
 moved tls_pipe::write(std::span<const iovec> from) {

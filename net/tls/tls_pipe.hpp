@@ -77,7 +77,12 @@ public:
   socket_bio& operator=(const socket_bio&) = delete;
 
   /// For SSL_set_bio(), which owns it. It must not outlive this.
-  openssl::bio make_bio();
+  openssl::bio make_bio() {
+    auto b = openssl::made<openssl::bio>(BIO_new(method()));
+    BIO_set_data(b.get(), this);
+    BIO_set_init(b.get(), 1);
+    return b;
+  }
 
   /// From now on reads. Until then nothing has come, for OpenSSL, since who looks what the peer speaks must
   /// find its first bytes in the socket.
@@ -99,7 +104,9 @@ public:
   /// Whether the peer sends no more, or the socket failed.
   bool has_ended() const noexcept { return has_ended_; }
   /// What the system said of a socket that failed; "closed by the peer" otherwise.
-  std::string end_words() const;
+  std::string end_words() const {
+    return error_ != 0 ? std::generic_category().message(error_) : "closed by the peer";
+  }
 
 private:
   static constexpr std::size_t ahead_bytes = 256 << 10;
@@ -107,7 +114,7 @@ private:
 
   static int read(BIO* b, char* to, std::size_t room, std::size_t* count);
   static int write(BIO* b, const char* from, std::size_t size, std::size_t* count);
-  static long control(BIO* b, int command, long, void*);
+  static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
   static const BIO_METHOD* method();
   int receive(BIO* b, std::byte* to, std::size_t room, std::size_t* count);
 
@@ -164,9 +171,16 @@ public:
   moved read(std::span<const iovec> to) override;
   moved write(std::span<const iovec> from) override;
   /// What the purpose of its certificate says. Tokens make no difference.
-  bool lets_peer_serve() const override;
+  bool lets_peer_serve() const override {
+    X509* theirs = SSL_get0_peer_certificate(ssl_.get());
+    return theirs == nullptr || X509_check_purpose(theirs, X509_PURPOSE_SSL_SERVER, 0) == 1;
+  }
   /// A server that is full says so without a cipher, since it keeps nothing for one more.
-  bool give_up_greeting() override;
+  bool give_up_greeting() override {
+    if (side_ != side::server || stage_ != stage::unknown) return false;
+    stage_ = stage::refused;
+    return true;
+  }
   bool call_for_input() override {
     return stage_ == stage::open && !is_dry_ && (socket_.holds_input() || SSL_has_pending(ssl_.get()) == 1);
   }
