@@ -1,7 +1,7 @@
 #pragma once
 
 #include <mailgrad/net/network.hpp>
-#include <mailgrad/net/simulated_network.hpp>
+#include <mailgrad/tests/net/simulated_network.hpp>
 
 #include <algorithm>
 #include <cstdint>
