@@ -20,8 +20,8 @@ namespace mailgrad::bench {
 class tls_alone {
 public:
   explicit tls_alone(std::shared_ptr<const net::tls_keys> keys)
-      : keys_(std::move(keys)), writer_(SSL_new(keys_->own().client())),
-        reader_(SSL_new(keys_->own().server())) {
+      : keys_(std::move(keys)), writer_(SSL_new(keys_->own().client.get())),
+        reader_(SSL_new(keys_->own().server.get())) {
     SSL_set_app_data(writer_.get(), &peers_[0]);
     SSL_set_app_data(reader_.get(), &peers_[1]);
     BIO *there = BIO_new(BIO_s_mem()), *back = BIO_new(BIO_s_mem());

@@ -11,7 +11,6 @@ namespace mailgrad::net {
 /// Admission to something that has a bound, such as memory or a turn. Whoever is admitted holds units, which
 /// give themselves back when the last holder lets them go. A derived class says what is bounded, and who is
 /// admitted next.
-///
 /// Source  Seastar, include/seastar/core/semaphore.hh. Differs: what is taken has an owner, so it is more
 ///         than a count.
 /// Threads any.

@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace mailgrad::net {
@@ -28,5 +31,10 @@ public:
 private:
   int number_ = -1;
 };
+
+/// Errors  std::system_error for what the system has just refused.
+[[noreturn]] inline void fail_in_system(const std::string& words) {
+  throw std::system_error(errno, std::generic_category(), words);
+}
 
 } // namespace mailgrad::net

@@ -2,15 +2,11 @@
 
 #include <mailgrad/net/hello.hpp>
 
-#include <cstdint>
-#include <optional>
+#include <fmt/core.h>
+
 #include <stdexcept>
-#include <string>
-#include <string_view>
 
 namespace mailgrad::net {
-
-enum class refusal_code : std::uint8_t; // hello.hpp
 
 /// Why a session ended. The numbers are those of a goodbye on the wire, so none is ever given away again.
 enum class end_reason : std::uint8_t {
@@ -28,7 +24,6 @@ enum class end_reason : std::uint8_t {
   run_failed = 12,  ///< the server's run has failed, in which the peer had done its part
 };
 
-/// "silent", "out of order"
 std::string_view to_string(end_reason r) noexcept;
 
 /// Whether either side had done all that it had to do.
@@ -36,7 +31,7 @@ constexpr bool is_in_order(end_reason r) noexcept {
   return r == end_reason::left || r == end_reason::run_failed;
 }
 
-/// Whether the number is that of a reason which a goodbye may name.
+/// Whether a goodbye may name the reason of this number.
 bool is_end_reason(std::uint8_t number) noexcept;
 
 /// How a session ended: the reason, and one line for the user with what was expected and what was found.
@@ -53,6 +48,9 @@ class protocol_error : public std::runtime_error {
 public:
   explicit protocol_error(const std::string& words, end_reason reason = end_reason::malformed)
       : std::runtime_error(words), reason_(reason) {}
+  template <class... Parts>
+  requires(sizeof...(Parts) > 0) explicit protocol_error(fmt::format_string<Parts...> words, Parts&&... parts)
+      : protocol_error(fmt::format(words, std::forward<Parts>(parts)...)) {}
 
   end_reason reason() const noexcept { return reason_; }
 

@@ -3,10 +3,6 @@
 #include <mailgrad/net/ending.hpp>
 
 #include <boost/endian/conversion.hpp>
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <stdexcept>
 
 namespace mailgrad::net {
 
@@ -25,6 +21,30 @@ Number number_of(byte_view from) {
   return boost::endian::endian_load<Number, sizeof(Number), boost::endian::order::little>(
       reinterpret_cast<const unsigned char*>(from.data()));
 }
+
+constexpr std::string_view magic = "mgnf";
+constexpr std::size_t checked_bytes = frame_header_bytes - 4; // the last four are the header's own checksum
+constexpr std::size_t kept_bytes = 4096; // a decoder that waits for the next frame holds no more
+
+struct kind_of_frame {
+  std::string_view name;
+  std::size_t most_bytes; ///< of its payload
+};
+constexpr std::array<kind_of_frame, 12> kinds{{{"", 0},
+                                               {"hello", most_greeting_bytes - frame_header_bytes},
+                                               {"welcome", most_greeting_bytes - frame_header_bytes},
+                                               {"refusal", most_greeting_bytes - frame_header_bytes},
+                                               {"heartbeat", 1024},
+                                               {"message", most_message_bytes},
+                                               {"credit", 16},
+                                               {"body", most_tag_bytes + 8},
+                                               {"piece", most_piece_bytes},
+                                               {"goodbye", 1024},
+                                               {"lent", most_tag_bytes + 32},
+                                               {"returned", 8}}};
+
+/// What a frame of any version must be readable as.
+bool outlives_versions(frame_kind k) { return k == frame_kind::hello || k == frame_kind::refusal; }
 
 } // namespace
 
@@ -56,18 +76,12 @@ std::string_view frame_reader::text() {
   return as_text(next(size));
 }
 
-byte_view frame_reader::rest() noexcept {
-  const byte_view rest = payload_.subspan(offset_);
-  offset_ = payload_.size();
-  return rest;
-}
-
 void frame_reader::end() const {
   if (left() > 0) fail(fmt::format("expected its end, found {} bytes more", left()));
 }
 
 void frame_reader::fail(std::string_view words) const {
-  throw protocol_error(fmt::format("{}: offset {}: {}", frame_, offset_, words));
+  throw protocol_error("{}: offset {}: {}", frame_, offset_, words);
 }
 
 byte_view frame_reader::next(std::size_t count) {
@@ -88,45 +102,10 @@ std::string printable(std::string_view found, std::size_t longest) {
   return found.size() > longest ? text + "..." : text;
 }
 
-namespace {
-
-constexpr std::string_view magic = "mgnf";
-constexpr std::size_t checked_bytes = frame_header_bytes - 4; // the last four are the header's own checksum
-
-constexpr std::array<std::string_view, 12> kind_names{"",          "hello",   "welcome", "refusal",
-                                                      "heartbeat", "message", "credit",  "body",
-                                                      "piece",     "goodbye", "lent",    "returned"};
-
-/// What a frame of any version must be readable as.
-bool outlives_versions(frame_kind k) { return k == frame_kind::hello || k == frame_kind::refusal; }
-
-} // namespace
-
-std::string_view to_string(frame_kind k) noexcept { return kind_names[static_cast<std::uint8_t>(k)]; }
+std::string_view to_string(frame_kind k) noexcept { return kinds[static_cast<std::uint8_t>(k)].name; }
 
 std::size_t most_payload_bytes(frame_kind k) noexcept {
-  switch (k) {
-  case frame_kind::hello:
-  case frame_kind::welcome:
-  case frame_kind::refusal:
-    return most_greeting_bytes - frame_header_bytes;
-  case frame_kind::message:
-    return most_message_bytes;
-  case frame_kind::credit:
-    return 16;
-  case frame_kind::body:
-    return most_tag_bytes + 8;
-  case frame_kind::lent:
-    return most_tag_bytes + 32;
-  case frame_kind::returned:
-    return 8;
-  case frame_kind::piece:
-    return most_piece_bytes;
-  case frame_kind::heartbeat:
-  case frame_kind::goodbye:
-    return 1024;
-  }
-  return 0;
+  return kinds[static_cast<std::uint8_t>(k)].most_bytes;
 }
 
 header_bytes encode(const frame_header& h) {
@@ -145,11 +124,10 @@ void check_magic(byte_view first) {
   const std::string_view found = as_text(first.first(std::min(first.size(), magic.size())));
   constexpr char begin_of_tls = 22;
   if (!found.empty() && found.front() == begin_of_tls)
-    throw protocol_error(
-        fmt::format("frame: expected '{}', found TLS: the peer has keys and this side has none", magic));
+    throw protocol_error("frame: expected '{}', found TLS: the peer has keys and this side has none", magic);
   if (!magic.starts_with(found))
-    throw protocol_error(fmt::format("frame: expected '{}', found '{}': the peer speaks another protocol",
-                                     magic, printable(found)));
+    throw protocol_error("frame: expected '{}', found '{}': the peer speaks another protocol", magic,
+                         printable(found));
 }
 
 frame_header decode_header(std::span<const std::byte, frame_header_bytes> from) {
@@ -167,51 +145,43 @@ frame_header decode_header(std::span<const std::byte, frame_header_bytes> from) 
   h.checksum = reader.u32();
   if (const std::uint32_t right = checksum_of(from.first(checked_bytes)), found = reader.u32();
       found != right)
-    throw protocol_error(fmt::format(
-        "frame: expected a header with checksum {:08x}, found {:08x}: it is damaged", right, found));
-  if (kind == 0 || kind >= kind_names.size())
-    throw protocol_error(
-        fmt::format("frame: expected a kind from 1 to {}, found {}", kind_names.size() - 1, kind));
+    throw protocol_error("frame: expected a header with checksum {:08x}, found {:08x}: it is damaged", right,
+                         found);
+  if (kind == 0 || kind >= kinds.size())
+    throw protocol_error("frame: expected a kind from 1 to {}, found {}", kinds.size() - 1, kind);
   h.kind = static_cast<frame_kind>(kind);
   if (h.version != protocol_version && !outlives_versions(h.kind))
-    throw protocol_error(
-        fmt::format("{}: expected protocol version {}, found {}: use the same build on both sides",
-                    to_string(h.kind), protocol_version, h.version));
+    throw protocol_error("{}: expected protocol version {}, found {}: use the same build on both sides",
+                         to_string(h.kind), protocol_version, h.version);
   if (reserved != 0)
-    throw protocol_error(
-        fmt::format("{}: expected 0 in its eighth byte, found {}", to_string(h.kind), reserved));
+    throw protocol_error("{}: expected 0 in its eighth byte, found {}", to_string(h.kind), reserved);
   if (h.length > most_payload_bytes(h.kind))
-    throw protocol_error(fmt::format("{}: expected at most {} bytes, found {}", to_string(h.kind),
-                                     most_payload_bytes(h.kind), h.length));
+    throw protocol_error("{}: expected at most {} bytes, found {}", to_string(h.kind),
+                         most_payload_bytes(h.kind), h.length);
   return h;
 }
 
 void check_payload(const frame_header& h, byte_view payload) {
   if (const std::uint32_t found = checksum_of(payload); found != h.checksum)
-    throw protocol_error(
-        fmt::format("{}: expected {} bytes with checksum {:08x}, found {:08x}: they are damaged",
-                    to_string(h.kind), h.length, h.checksum, found));
+    throw protocol_error("{}: expected {} bytes with checksum {:08x}, found {:08x}: they are damaged",
+                         to_string(h.kind), h.length, h.checksum, found);
+}
+
+header_bytes header_of(frame_header h, byte_view payload) {
+  h.length = static_cast<std::uint32_t>(payload.size());
+  h.checksum = checksum_of(payload);
+  return encode(h);
 }
 
 bytes whole_frame(frame_header h, byte_view payload) {
   if (payload.size() > most_payload_bytes(h.kind))
     throw std::length_error(fmt::format("{}: expected at most {} bytes, found {}", to_string(h.kind),
                                         most_payload_bytes(h.kind), payload.size()));
-  h.length = static_cast<std::uint32_t>(payload.size());
-  h.checksum = checksum_of(payload);
-  const header_bytes header = encode(h);
-  bytes frame;
-  frame.reserve(header.size() + payload.size());
-  frame.insert(frame.end(), header.begin(), header.end());
+  const header_bytes header = header_of(h, payload);
+  bytes frame(header.begin(), header.end());
   frame.insert(frame.end(), payload.begin(), payload.end());
   return frame;
 }
-
-namespace {
-
-constexpr std::size_t kept_bytes = 4096; // a decoder that waits for the next frame holds no more
-
-} // namespace
 
 std::span<std::byte> frame_decoder::room() noexcept {
   const std::span<std::byte> all = !in_payload_     ? std::span<std::byte>{header_}

@@ -6,21 +6,25 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-// A frame is what travels between two processes: a header of 44 bytes and a payload. docs/frames.md
-// shows both byte by byte.
+// A frame is what travels between two processes: a header of 44 bytes and a payload. docs/frames.md shows
+// both.
 
 namespace mailgrad::net {
 
-/// Bytes that a frame carries.
 using bytes = std::vector<std::byte>;
 using byte_view = std::span<const std::byte>;
 
 /// Appends the fields of a frame: whole numbers in little endian, and texts behind their length.
 class frame_writer {
 public:
+  /// Into bytes of its own, for take().
+  frame_writer() = default;
   explicit frame_writer(bytes& to) : to_(&to) {}
+  frame_writer(const frame_writer&) = delete;
+  frame_writer& operator=(const frame_writer&) = delete;
 
   frame_writer& u8(std::uint8_t number);
   frame_writer& u16(std::uint16_t number);
@@ -31,13 +35,14 @@ public:
   frame_writer& text(std::string_view text);
   /// The bytes alone, so the reader must know how many they are.
   frame_writer& raw(byte_view data);
+  bytes take() { return std::move(own_); }
 
 private:
-  bytes* to_;
+  bytes own_;
+  bytes* to_ = &own_;
 };
 
 /// Reads what a frame_writer has written, and trusts nothing: each read checks how many bytes are left.
-///
 /// Errors  protocol_error that names the frame, the offset in its payload, what was expected and what was
 ///         found.
 class frame_reader {
@@ -52,7 +57,7 @@ public:
   /// A view into the payload.
   std::string_view text();
   /// All bytes that are left.
-  byte_view rest() noexcept;
+  byte_view rest() noexcept { return payload_.subspan(std::exchange(offset_, payload_.size())); }
   std::size_t left() const noexcept { return payload_.size() - offset_; }
   /// Errors  protocol_error if bytes are left.
   void end() const;
@@ -94,9 +99,7 @@ enum class frame_kind : std::uint8_t {
   returned = 11, ///< the receiver of a lent body needs it no more; bulk connection alone
 };
 
-/// "hello"
 std::string_view to_string(frame_kind k) noexcept;
-
 inline constexpr std::size_t frame_header_bytes = 44;
 /// A whole frame before both sides know each other, header included.
 inline constexpr std::size_t most_greeting_bytes = 4096;
@@ -122,34 +125,31 @@ struct frame_header {
 };
 
 using header_bytes = std::array<std::byte, frame_header_bytes>;
-
 header_bytes encode(const frame_header& h);
 
 /// Reads a header and checks magic, its own checksum, version, kind and length, in this order. Hello and
 /// refusal are read in every version, so that two builds can tell each other which one they speak.
-///
 /// Errors  protocol_error.
 frame_header decode_header(std::span<const std::byte, frame_header_bytes> from);
 
 /// Whether these first bytes of a header, however few, may become one.
-///
 /// Errors  protocol_error that quotes them.
 void check_magic(byte_view first);
 
 /// Errors  protocol_error if the payload is not the one that the header was made for.
 void check_payload(const frame_header& h, byte_view payload);
+/// The header with the length and the checksum of this payload.
+header_bytes header_of(frame_header h, byte_view payload);
 
-/// A whole frame; sets length and checksum of the header.
+/// The same with the payload behind it.
 /// Errors  std::length_error if the payload is larger than its kind allows.
 bytes whole_frame(frame_header h, byte_view payload);
 
-/// The low half of XXH3-64 with seed 0, which keeps pace with memory, as a CRC does not.
-///
-/// It finds damage by chance, not by intent.
+/// The low half of XXH3-64 with seed 0, which keeps pace with memory. It finds damage by chance, not by
+/// intent.
 std::uint32_t checksum_of(byte_view data) noexcept;
 
 /// Who a frame_decoder hands frames to.
-///
 /// Errors  either function may throw protocol_error; the decoder is of no use then.
 class frame_sink {
 public:
@@ -176,7 +176,6 @@ public:
   std::span<std::byte> room() noexcept;
   /// The first `count` bytes of room() have been written.
   void filled(std::size_t count);
-  /// Takes bytes from elsewhere, all of them.
   void feed(byte_view data);
 
   /// Whether room() lies in memory that the sink named, so that reading into it saves a copy.

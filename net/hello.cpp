@@ -1,52 +1,35 @@
-#include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/hello.hpp>
 
-#include <fmt/format.h>
+#include <mailgrad/net/ending.hpp>
+
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <array>
 #include <charconv>
-#include <stdexcept>
 
 namespace mailgrad::net {
 
 namespace {
 
 constexpr std::array<std::string_view, 4> role_names{"server", "worker", "parameter host", "watcher"};
-constexpr std::array<std::string_view, 4> wire_names{"server", "worker", "shard", "watcher"};
+constexpr std::array<std::string_view, 4> wire_names{"server", "worker", "shard", "watcher"}; // for peers
+constexpr std::array<std::string_view, 2> plane_names{"control", "bulk"};
+constexpr auto code_names = std::to_array<std::string_view>(
+    {"", "hello", "protocol", "run", "role", "place", "incarnation", "model", "data", "wire", "build",
+     "session", "time", "connections", "keys", "user", "devices of a worker"});
 
-} // namespace
+/// Both texts of a refusal together leave room for its other bytes.
+constexpr std::size_t most_refusal_text = 1024;
 
-std::string_view to_string(role r) noexcept { return role_names[static_cast<std::uint8_t>(r)]; }
-
-namespace {
-
-/// What peers are told: "worker", "shard"
-std::string_view wire_name(role r) noexcept { return wire_names[static_cast<std::uint8_t>(r)]; }
-
-/// The role of such a name.
-std::optional<role> role_named(std::string_view name) noexcept {
-  for (std::size_t i = 0; i < wire_names.size(); ++i)
-    if (wire_names[i] == name) return static_cast<role>(i);
-  return std::nullopt;
+template <std::size_t N, class Enum>
+std::string_view name_of(Enum e, const std::array<std::string_view, N>& names) noexcept {
+  return names[static_cast<std::uint8_t>(e)];
 }
 
-} // namespace
-
-std::string to_string(const member& m) {
-  return m.part == role::server ? "server" : fmt::format("{} {}", to_string(m.part), m.number);
-}
-
-namespace {
-
-void check_sizes(std::string_view name, std::string_view value) {
-  if (name.empty() || name.size() > most_feature_name_bytes || value.size() > most_feature_value_bytes)
-    throw std::length_error(
-        fmt::format("feature '{}': expected a name of 1 to {} bytes and at most {} bytes behind "
-                    "it, found {} and {}",
-                    name, most_feature_name_bytes, most_feature_value_bytes, name.size(), value.size()));
+template <class Enum, std::size_t N>
+Enum named(std::string_view name, const std::array<std::string_view, N>& names, std::string_view expected) {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) throw protocol_error("{}, found '{}'", expected, printable(name));
+  return static_cast<Enum>(found - names.begin());
 }
 
 /// The whole text as a number, or nothing.
@@ -59,18 +42,29 @@ std::optional<std::uint64_t> whole_number(std::string_view text, int base) {
 
 } // namespace
 
+std::string_view to_string(role r) noexcept { return name_of(r, role_names); }
+std::string_view to_string(plane p) noexcept { return name_of(p, plane_names); }
+std::string_view to_string(refusal_code c) noexcept { return name_of(c, code_names); }
+
+std::string to_string(const member& m) {
+  return m.part == role::server ? "server" : fmt::format("{} {}", to_string(m.part), m.number);
+}
+
 bytes encode(const features& all) {
   if (all.size() > most_features)
     throw std::length_error(
         fmt::format("features: expected at most {}, found {}", most_features, all.size()));
-  bytes written;
-  frame_writer to{written};
+  frame_writer to;
   to.u8(static_cast<std::uint8_t>(all.size()));
   for (const auto& [name, value] : all) {
-    check_sizes(name, value);
+    if (name.empty() || name.size() > most_feature_name_bytes || value.size() > most_feature_value_bytes)
+      throw std::length_error(
+          fmt::format("feature '{}': expected a name of 1 to {} bytes and at most {} bytes behind "
+                      "it, found {} and {}",
+                      name, most_feature_name_bytes, most_feature_value_bytes, name.size(), value.size()));
     to.text(name).text(value);
   }
-  return written;
+  return to.take();
 }
 
 features decode_features(std::string_view frame, byte_view payload) {
@@ -105,8 +99,7 @@ std::optional<std::uint64_t> number_in(const features& all, std::string_view nam
   if (!text) return std::nullopt;
   const auto number = whole_number(*text, 10);
   if (!number || *number > most)
-    throw protocol_error(
-        fmt::format("{}: expected a number from 0 to {}, found '{}'", name, most, printable(*text)));
+    throw protocol_error("{}: expected a number from 0 to {}, found '{}'", name, most, printable(*text));
   return number;
 }
 
@@ -115,52 +108,11 @@ std::optional<std::uint64_t> key_in(const features& all, std::string_view name) 
   if (!text) return std::nullopt;
   const auto key = whole_number(*text, 16);
   if (!key || *text != key_text(*key))
-    throw protocol_error(
-        fmt::format("{}: expected 16 hexadecimal digits, found '{}'", name, printable(*text)));
+    throw protocol_error("{}: expected 16 hexadecimal digits, found '{}'", name, printable(*text));
   return key;
 }
 
 std::string key_text(std::uint64_t key) { return fmt::format("{:016x}", key); }
-
-namespace {
-
-constexpr std::array<std::string_view, 2> plane_names{"control", "bulk"};
-constexpr std::array<std::string_view, 17> code_names{"",
-                                                      "hello",
-                                                      "protocol",
-                                                      "run",
-                                                      "role",
-                                                      "place",
-                                                      "incarnation",
-                                                      "model",
-                                                      "data",
-                                                      "wire",
-                                                      "build",
-                                                      "session",
-                                                      "time",
-                                                      "connections",
-                                                      "keys",
-                                                      "user",
-                                                      "devices of a worker"};
-
-/// Both texts of a refusal together leave room for its other bytes.
-constexpr std::size_t most_refusal_text = 1024;
-
-plane plane_named(std::string_view name) {
-  for (std::size_t i = 0; i < plane_names.size(); ++i)
-    if (plane_names[i] == name) return static_cast<plane>(i);
-  throw protocol_error(fmt::format("connection: expected control or bulk, found '{}'", printable(name)));
-}
-
-role checked_role(std::string_view name) {
-  if (const auto known = role_named(name)) return *known;
-  throw protocol_error(fmt::format("role: expected worker, shard or watcher, found '{}'", printable(name)));
-}
-
-} // namespace
-
-std::string_view to_string(plane p) noexcept { return plane_names[static_cast<std::uint8_t>(p)]; }
-std::string_view to_string(refusal_code c) noexcept { return code_names[static_cast<std::uint8_t>(c)]; }
 
 std::string refusal::words() const {
   return fmt::format("{}: expected {}, found {}", to_string(code), expected, found);
@@ -168,20 +120,22 @@ std::string refusal::words() const {
 
 features to_features(const hello& h) {
   features all = h.says;
+  const auto set = [&](std::string_view name, std::string_view value) { all[std::string(name)] = value; };
   all.try_emplace(std::string(feature::protocol), std::to_string(protocol_version));
-  all.insert_or_assign(std::string(feature::role), std::string(wire_name(h.part)));
-  all.insert_or_assign(std::string(feature::connection), std::string(to_string(h.connection)));
-  if (h.number) all.insert_or_assign(std::string(feature::number), std::to_string(*h.number));
-  if (h.incarnation > 0)
-    all.insert_or_assign(std::string(feature::incarnation), std::to_string(h.incarnation));
-  if (h.session != 0) all.insert_or_assign(std::string(feature::session), key_text(h.session));
+  set(feature::role, name_of(h.part, wire_names));
+  set(feature::connection, to_string(h.connection));
+  if (h.number) set(feature::number, std::to_string(*h.number));
+  if (h.incarnation > 0) set(feature::incarnation, std::to_string(h.incarnation));
+  if (h.session != 0) set(feature::session, key_text(h.session));
   return all;
 }
 
 hello to_hello(features says) {
   hello h;
-  if (const auto name = found_in(says, feature::role)) h.part = checked_role(*name);
-  if (const auto name = found_in(says, feature::connection)) h.connection = plane_named(*name);
+  if (const auto name = found_in(says, feature::role))
+    h.part = named<role>(*name, wire_names, "role: expected worker, shard or watcher");
+  if (const auto name = found_in(says, feature::connection))
+    h.connection = named<plane>(*name, plane_names, "connection: expected control or bulk");
   if (const auto number = number_in(says, feature::number, UINT32_MAX))
     h.number = static_cast<std::uint32_t>(*number);
   h.incarnation = static_cast<std::uint32_t>(number_in(says, feature::incarnation, UINT32_MAX).value_or(0));
@@ -191,8 +145,7 @@ hello to_hello(features says) {
 }
 
 bytes encode(const welcome& w) {
-  bytes written;
-  frame_writer{written}
+  return frame_writer{}
       .u64(w.run)
       .u64(w.session)
       .u8(static_cast<std::uint8_t>(w.you.part))
@@ -203,8 +156,8 @@ bytes encode(const welcome& w) {
       .u32(w.bodies)
       .u32(w.bodies_of_client)
       .u64(w.most_body_bytes)
-      .u32(w.devices);
-  return written;
+      .u32(w.devices)
+      .take();
 }
 
 welcome decode_welcome(byte_view payload) {
@@ -235,12 +188,11 @@ welcome decode_welcome(byte_view payload) {
 }
 
 bytes encode(const refusal& r) {
-  bytes written;
-  frame_writer{written}
+  return frame_writer{}
       .u8(static_cast<std::uint8_t>(r.code))
       .text(std::string_view{r.expected}.substr(0, most_refusal_text))
-      .text(std::string_view{r.found}.substr(0, most_refusal_text));
-  return written;
+      .text(std::string_view{r.found}.substr(0, most_refusal_text))
+      .take();
 }
 
 refusal decode_refusal(byte_view payload) {
@@ -276,7 +228,7 @@ std::vector<demand> demands_of(const features& server, const std::vector<role>& 
   all.push_back({std::string(feature::protocol), {std::to_string(protocol_version)}, refusal_code::protocol});
   same(feature::run, refusal_code::run, true);
   demand one_of{std::string(feature::role), {}, refusal_code::role};
-  for (role r : roles) one_of.accepted.emplace_back(wire_name(r));
+  for (role r : roles) one_of.accepted.emplace_back(name_of(r, wire_names));
   all.push_back(std::move(one_of));
   same(feature::build, refusal_code::build, false);
   same(feature::model, refusal_code::model, true);

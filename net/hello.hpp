@@ -4,12 +4,8 @@
 #include <mailgrad/net/timing.hpp>
 
 #include <compare>
-#include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 // How a session begins. Who connects says `hello`, and the server answers with `welcome` or `refusal`. Nobody
 // is in before the welcome.
@@ -60,26 +56,19 @@ inline constexpr std::size_t most_features = 32;
 inline constexpr std::size_t most_feature_name_bytes = 32;
 inline constexpr std::size_t most_feature_value_bytes = 256;
 
-/// The records as a greeting has them.
-///
 /// Errors  std::length_error if there are too many, or one is too long or has no name.
 bytes encode(const features& all);
 
 /// Reads them, and nothing behind them. `frame` names it in errors.
-///
 /// Errors  protocol_error, also for a name that stands there twice.
 features decode_features(std::string_view frame, byte_view payload);
-
-/// The text of a feature; none if it is not there.
 std::optional<std::string_view> found_in(const features& all, std::string_view name) noexcept;
 
 /// The number of a feature in decimal, none if it is not there.
-///
 /// Errors  protocol_error if it is no number or larger than `most`.
 std::optional<std::uint64_t> number_in(const features& all, std::string_view name, std::uint64_t most);
 
 /// The number of a feature that has 16 hexadecimal digits, as written by key_text(); none if it is not there.
-///
 /// Errors  protocol_error if it is anything else.
 std::optional<std::uint64_t> key_in(const features& all, std::string_view name);
 std::string key_text(std::uint64_t key);
@@ -112,8 +101,7 @@ std::string_view to_string(refusal_code c) noexcept;
 /// Why a server does not take a peer in, in words that name what it expected and what it found.
 struct refusal {
   refusal_code code = refusal_code::malformed;
-  std::string expected;
-  std::string found;
+  std::string expected, found;
 
   /// "model: expected 12ab, found 34cd"
   std::string words() const;
@@ -133,12 +121,10 @@ struct hello {
 
 /// All that is known of a peer, as records.
 features to_features(const hello& h);
-
 /// Errors  protocol_error for a text that is none of the allowed ones.
 hello to_hello(features says);
 
 /// What the server makes of a hello.
-///
 /// Units   messages and bodies: how many each side may have under way at first.
 struct welcome {
   std::uint64_t run = 0;
@@ -156,11 +142,9 @@ struct welcome {
 };
 
 bytes encode(const welcome& w);
-/// Errors  protocol_error.
-welcome decode_welcome(byte_view payload);
-
 bytes encode(const refusal& r);
 /// Errors  protocol_error.
+welcome decode_welcome(byte_view payload);
 refusal decode_refusal(byte_view payload);
 
 /// What a server demands of a peer in one record.

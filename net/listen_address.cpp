@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -28,9 +26,11 @@ constexpr use to_connect{"address of a server",
   throw std::invalid_argument(fmt::format("'{}' is no {}: {}; expected {}", text, u.name, what, u.expected));
 }
 
-bool is_number_of(int family, const std::string& host) {
-  unsigned char bytes[sizeof(in6_addr)];
-  return inet_pton(family, host.c_str(), bytes) == 1;
+/// The number of a host as the system has it, if it is one of this family.
+template <class Number>
+std::optional<Number> number_of(int family, const std::string& host) {
+  Number found{};
+  return inet_pton(family, host.c_str(), &found) == 1 ? std::optional(found) : std::nullopt;
 }
 
 /// The host of "[::1]" or "127.0.0.1"; nothing if it is none.
@@ -38,9 +38,10 @@ std::optional<std::string> host_of(std::string_view text) {
   if (text == "localhost") return "127.0.0.1";
   const bool six = text.starts_with('[') && text.ends_with(']') && text.size() > 2;
   std::string host(six ? text.substr(1, text.size() - 2) : text);
-  if (host.find('\0') != std::string::npos || !is_number_of(six ? AF_INET6 : AF_INET, host))
-    return std::nullopt;
-  return host;
+  if (host.find('\0') != std::string::npos) return std::nullopt;
+  const bool is_one =
+      six ? number_of<in6_addr>(AF_INET6, host).has_value() : number_of<in_addr>(AF_INET, host).has_value();
+  return is_one ? std::optional(std::move(host)) : std::nullopt;
 }
 
 /// Host and port of "HOST:PORT"; the host is any text.
@@ -54,35 +55,49 @@ std::pair<std::string_view, std::uint16_t> parts_of(const use& u, std::string_vi
   return {text.substr(0, colon), static_cast<std::uint16_t>(*port)};
 }
 
+/// Not by <cctype>, which asks the user's language.
+bool is_in_names(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||
+         c == '_';
+}
+
 /// Whether a text may be the name of a host. What ends as a number does is none, since the system would read
 /// "127.1" and "0x7f000001" as addresses.
 bool is_name(std::string_view host) {
   constexpr std::size_t longest_name = 253;
-  constexpr std::string_view digits = "0123456789";
-  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-  const auto is_allowed = [&](char c) {
-    return digits.find(c) != std::string_view::npos || letters.find(c) != std::string_view::npos ||
-           c == '-' || c == '_' || c == '.';
-  };
-  if (host.empty() || host.size() > longest_name || !std::all_of(host.begin(), host.end(), is_allowed))
-    return false;
+  if (host.empty() || host.size() > longest_name || !std::ranges::all_of(host, is_in_names)) return false;
   const std::string_view last = host.substr(host.rfind('.') + 1);
-  return last.find_first_not_of(digits) != std::string_view::npos && !last.starts_with("0x") &&
+  return last.find_first_not_of("0123456789") != std::string_view::npos && !last.starts_with("0x") &&
          !last.starts_with("0X");
+}
+
+constexpr std::string_view memory_scheme = "memory:", mpi_scheme = "mpi:";
+constexpr std::uint64_t most_rank = 9'999'999;
+
+/// The name behind "memory:".
+std::string name_in(std::string_view address, std::size_t shortest, std::string_view or_none) {
+  const std::string_view name = address.substr(std::min(memory_scheme.size(), address.size()));
+  if (!address.starts_with(memory_scheme) || name.size() < shortest || name.size() > net::most_memory_name ||
+      !std::ranges::all_of(name, is_in_names))
+    throw std::invalid_argument(
+        fmt::format("'{}' is no address in the memory of this machine: expected memory:NAME "
+                    "with 1 to 64 letters, digits, '.', '-' or '_'{}",
+                    address, or_none));
+  return std::string(name);
 }
 
 } // namespace
 
 bool listen_address::is_loopback() const {
-  if (in_addr four{}; inet_pton(AF_INET, host.c_str(), &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
-  in6_addr six{};
-  return inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+  if (const auto four = number_of<in_addr>(AF_INET, host)) return ntohl(four->s_addr) >> 24 == 127;
+  const auto six = number_of<in6_addr>(AF_INET6, host);
+  return six && IN6_IS_ADDR_LOOPBACK(&*six);
 }
 
 bool listen_address::is_every_network() const {
-  if (in_addr four{}; inet_pton(AF_INET, host.c_str(), &four) == 1) return four.s_addr == INADDR_ANY;
-  in6_addr six{};
-  return inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_UNSPECIFIED(&six);
+  if (const auto four = number_of<in_addr>(AF_INET, host)) return four->s_addr == INADDR_ANY;
+  const auto six = number_of<in6_addr>(AF_INET6, host);
+  return six && IN6_IS_ADDR_UNSPECIFIED(&*six);
 }
 
 listen_address parse_listen_address(std::string_view text) {
@@ -110,53 +125,16 @@ std::string to_string(const listen_address& a) {
 
 namespace mailgrad::net {
 
-namespace {
-
-constexpr std::string_view memory_scheme = "memory:";
-constexpr std::string_view expected_name = "memory:NAME with 1 to 64 letters, digits, '.', '-' or '_'";
-
-/// Not by <cctype>, which asks the user's language.
-bool is_in_names(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||
-         c == '_';
-}
-
-[[noreturn]] void refuse(std::string_view address, std::string_view expected) {
-  throw std::invalid_argument(
-      fmt::format("'{}' is no address in the memory of this machine: expected {}", address, expected));
-}
-
-} // namespace
-
 bool is_memory_address(std::string_view address) noexcept { return address.starts_with(memory_scheme); }
-
-std::string parse_memory_listen_address(std::string_view address) {
-  if (address == memory_scheme) return "";
-  const std::string_view name = address.substr(std::min(memory_scheme.size(), address.size()));
-  if (!is_memory_address(address) || name.size() > most_memory_name ||
-      !std::ranges::all_of(name, is_in_names))
-    refuse(address, fmt::format("{}, or no name for any that is free", expected_name));
-  return std::string(name);
-}
-
-std::string parse_memory_server_address(std::string_view address) {
-  const std::string_view name = address.substr(std::min(memory_scheme.size(), address.size()));
-  if (!is_memory_address(address) || name.empty() || name.size() > most_memory_name ||
-      !std::ranges::all_of(name, is_in_names))
-    refuse(address, expected_name);
-  return std::string(name);
-}
+bool is_mpi_address(std::string_view address) noexcept { return address.starts_with(mpi_scheme); }
 
 std::string memory_address(std::string_view name) { return fmt::format("{}{}", memory_scheme, name); }
+std::string mpi_address(int rank) { return fmt::format("{}{}", mpi_scheme, rank); }
 
-namespace {
-
-constexpr std::string_view mpi_scheme = "mpi:";
-constexpr std::uint64_t most_rank = 9'999'999;
-
-} // namespace
-
-bool is_mpi_address(std::string_view address) noexcept { return address.starts_with(mpi_scheme); }
+std::string parse_memory_listen_address(std::string_view address) {
+  return name_in(address, 0, ", or no name for any that is free");
+}
+std::string parse_memory_server_address(std::string_view address) { return name_in(address, 1, ""); }
 
 int parse_mpi_address(std::string_view address) {
   const auto rank =
@@ -166,7 +144,5 @@ int parse_mpi_address(std::string_view address) {
         fmt::format("'{}' is no address of MPI: expected mpi:RANK, as mpi:0 for the first rank", address));
   return static_cast<int>(*rank);
 }
-
-std::string mpi_address(int rank) { return fmt::format("{}{}", mpi_scheme, rank); }
 
 } // namespace mailgrad::net

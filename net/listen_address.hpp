@@ -22,13 +22,11 @@ struct listen_address {
 
 /// Reads "127.0.0.1:8080", "[::1]:0", "localhost:80" (which is 127.0.0.1) or "0.0.0.0:80". Other names are
 /// not looked up, because one name may mean several addresses.
-///
 /// Errors  std::invalid_argument in one line.
 listen_address parse_listen_address(std::string_view text);
 
 /// Reads the address of a server to connect to: as above, and names such as "server.local:7000", which
 /// whoever connects looks up. The port is none but 0.
-///
 /// Errors  std::invalid_argument in one line.
 listen_address parse_server_address(std::string_view text);
 
@@ -42,28 +40,22 @@ namespace mailgrad::net {
 /// The longest name of a server in the memory of one machine.
 inline constexpr std::size_t most_memory_name = 64;
 
-/// Whether an address is of the memory of this machine: "memory:NAME", where HOST:PORT stands elsewhere.
+/// Whether an address is of the memory of this machine, "memory:NAME", or that of a rank of MPI, "mpi:RANK",
+/// where HOST:PORT stands elsewhere.
 bool is_memory_address(std::string_view address) noexcept;
+bool is_mpi_address(std::string_view address) noexcept;
+
+std::string memory_address(std::string_view name);
+std::string mpi_address(int rank);
 
 /// The name in "memory:NAME", of letters, digits, '.', '-' and '_'. To listen it may be empty: any that is
 /// free.
-///
 /// Errors  std::invalid_argument in one line.
 std::string parse_memory_listen_address(std::string_view address);
 std::string parse_memory_server_address(std::string_view address);
 
-/// "memory:NAME"
-std::string memory_address(std::string_view name);
-
-/// Whether an address is that of a rank of MPI: "mpi:RANK", where HOST:PORT stands elsewhere.
-bool is_mpi_address(std::string_view address) noexcept;
-
 /// The rank in "mpi:RANK".
-///
 /// Errors  std::invalid_argument in one line.
 int parse_mpi_address(std::string_view address);
-
-/// "mpi:0"
-std::string mpi_address(int rank);
 
 } // namespace mailgrad::net

@@ -3,15 +3,11 @@
 #include <mailgrad/net/admission.hpp>
 #include <mailgrad/net/frame.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <optional>
 
 namespace mailgrad::net {
 
 /// Bytes in a block of memory that the peer can read, so that they need not be moved.
-///
 /// Units   bytes; `block` counts from the begin of that memory, `begin` from the begin of the block.
 struct loan {
   std::uint64_t block = 0;
@@ -36,7 +32,6 @@ struct borrowed {
 };
 
 /// Memory of two processes of which each can read what the other one lends.
-///
 /// Threads that of the network.
 class common_memory {
 public:
@@ -47,7 +42,6 @@ public:
   /// The session is over and the peer may still read it. `keeps` is held until that does no harm.
   virtual void abandon(lending l, std::shared_ptr<const void> keeps) = 0;
   /// Bytes that the peer lends.
-  ///
   /// Errors  protocol_error if there are none such, or they cannot be mapped.
   virtual borrowed borrow(const loan& l) = 0;
 };

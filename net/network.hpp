@@ -1,17 +1,14 @@
 #pragma once
 
-#include <mailgrad/net/endpoint.hpp>
 #include <mailgrad/net/server_end.hpp>
 
-#include <cstdint>
-#include <functional>
+#include <future>
 #include <random>
-#include <string>
+#include <thread>
 
 namespace mailgrad::net {
 
 /// The client's side of a network: one session, whose first connection is control and whose second is bulk.
-///
 /// Threads that of the network.
 class client_end final : public endpoint {
 public:
@@ -28,8 +25,7 @@ public:
   void find_nobody(const std::string& words, instant now) {
     session_.end({end_reason::absent, session_.peer_name() + ": " + words}, now);
   }
-  /// Which connection will be the control or the bulk one, told before it is opened.
-  void begin_control(connection_id c) noexcept { control_ = c; }
+  /// Which connection will be the bulk one, told before it is opened. The others are for control.
   void begin_bulk(connection_id c) noexcept { bulk_ = c; }
   bool is_bulk(connection_id c) const noexcept { return c == bulk_; }
 
@@ -59,7 +55,7 @@ private:
   plane plane_of(connection_id c) const noexcept { return c == bulk_ ? plane::bulk : plane::control; }
 
   session session_;
-  std::optional<connection_id> control_, bulk_;
+  std::optional<connection_id> bulk_;
   bool tries_once_ = false;
 };
 
@@ -90,5 +86,17 @@ public:
     return std::uint64_t{source()} << 32 | source();
   }
 };
+
+/// Does something on the thread of a loop and waits for the result; at once, if this is that thread. `loop`
+/// has post(), which any thread may call.
+/// Errors  those of `work`.
+template <class Loop, class Work>
+std::invoke_result_t<Work> call_on(const std::thread& thread, Loop& loop, Work work) {
+  if (std::this_thread::get_id() == thread.get_id()) return work();
+  const auto task = std::make_shared<std::packaged_task<std::invoke_result_t<Work>()>>(std::move(work));
+  auto result = task->get_future();
+  loop.post([task] { (*task)(); });
+  return result.get();
+}
 
 } // namespace mailgrad::net

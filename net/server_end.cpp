@@ -1,11 +1,4 @@
-#include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/server_end.hpp>
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <chrono>
-#include <stdexcept>
 
 namespace mailgrad::net {
 
@@ -25,15 +18,6 @@ std::variant<std::uint32_t, refusal> fence::admit(const member& m, std::uint32_t
   return highest = wanted == 0 ? highest + 1 : wanted;
 }
 
-bool fence::is_current(const member& m, std::uint32_t incarnation) const noexcept {
-  return incarnation > 0 && highest(m) == incarnation;
-}
-
-std::uint32_t fence::highest(const member& m) const noexcept {
-  const auto found = highest_.find(m);
-  return found == highest_.end() ? 0 : found->second;
-}
-
 std::size_t arrival::receive(byte_view data) {
   std::size_t taken = 0;
   while (!said_ && taken < data.size()) {
@@ -48,8 +32,8 @@ std::size_t arrival::receive(byte_view data) {
 
 std::span<std::byte> arrival::place_of(const frame_header& h) {
   if (h.kind != frame_kind::hello || h.sequence != 0)
-    throw protocol_error(fmt::format("frame: expected a hello as frame 0, found a {} as frame {}",
-                                     to_string(h.kind), h.sequence));
+    throw protocol_error("frame: expected a hello as frame 0, found a {} as frame {}", to_string(h.kind),
+                         h.sequence);
   return {};
 }
 
@@ -80,24 +64,6 @@ std::optional<connection_id> server_end::give_way() {
   if (longest == connections_.end()) return std::nullopt;
   refuse(longest->second, full());
   return longest->first;
-}
-
-refusal server_end::full() const {
-  return {refusal_code::full, fmt::format("at most {}", options_.most_connections), "one more"};
-}
-
-/// Null if it has closed.
-server_end::connection* server_end::at(connection_id c) {
-  const auto found = connections_.find(c);
-  return found == connections_.end() ? nullptr : &found->second;
-}
-
-const server_end::connection* server_end::at(connection_id c) const {
-  return const_cast<server_end*>(this)->at(c);
-}
-
-void server_end::shares(connection_id c, std::shared_ptr<common_memory> memory) {
-  if (connection* to = at(c)) to->memory = std::move(memory);
 }
 
 bool server_end::reads(connection_id id, instant now) {
@@ -141,11 +107,8 @@ void server_end::filled(connection_id c, std::size_t count, instant now) {
 }
 
 void server_end::closed(connection_id c, std::string_view words, instant now) {
-  const auto found = connections_.find(c);
-  if (found == connections_.end()) return;
-  const connection gone = std::move(found->second);
-  connections_.erase(found);
-  if (gone.known) gone.known->its.lose(gone.part, words, now);
+  const auto gone = connections_.extract(c);
+  if (gone && gone.mapped().known) gone.mapped().known->its.lose(gone.mapped().part, words, now);
 }
 
 std::optional<outgoing> server_end::next(connection_id c, instant now) {
@@ -153,12 +116,8 @@ std::optional<outgoing> server_end::next(connection_id c, instant now) {
   connection& to = *at(c);
   if (to.refusal_frame) {
     outgoing last;
-    last.header = encode({.kind = frame_kind::refusal,
-                          .run = options_.run,
-                          .length = static_cast<std::uint32_t>(to.refusal_frame->size()),
-                          .checksum = checksum_of(*to.refusal_frame)});
-    last.payload = std::move(*to.refusal_frame);
-    to.refusal_frame.reset();
+    last.payload = *std::exchange(to.refusal_frame, std::nullopt);
+    last.header = header_of({.kind = frame_kind::refusal, .run = options_.run}, last.payload);
     return last;
   }
   return to.known ? to.known->its.next(to.part, now) : std::nullopt;
@@ -223,10 +182,6 @@ void server_end::refuse(connection& c, const refusal& why) {
 
 void server_end::refuse(connection_id id, const refusal& why) {
   if (connection* c = at(id); c && c->unknown && !c->refused) refuse(*c, why);
-}
-
-void server_end::bar_from_serving(connection_id id) {
-  if (connection* c = at(id)) c->may_serve = false;
 }
 
 void server_end::judge(connection& c, const hello& said, instant now) {

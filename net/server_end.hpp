@@ -1,21 +1,63 @@
 #pragma once
 
-#include <mailgrad/net/endpoint.hpp>
-#include <mailgrad/net/frame.hpp>
-#include <mailgrad/net/hello.hpp>
-#include <mailgrad/net/timing.hpp>
+#include <mailgrad/net/session.hpp>
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <variant>
-#include <vector>
 
 namespace mailgrad::net {
+
+class shared_heap;
+
+/// A connection among those of one endpoint, numbered by the network that makes it.
+struct connection_id {
+  std::uint64_t value = 0;
+
+  friend auto operator<=>(const connection_id&, const connection_id&) = default;
+};
+
+/// One side of a network: what a network tells about its connections, and asks to send. The server has one
+/// for all its peers, a client has one for itself. Neither knows which network it is.
+/// Threads that of the network.
+class endpoint {
+public:
+  virtual ~endpoint() = default;
+
+  /// A connection stands. `from` says to people who is at its other end, such as "10.0.0.3:51234".
+  virtual void opened(connection_id c, std::string_view from, instant now) = 0;
+  /// Whether the connection shall be read now. If not, what its peer has sent stays with the peer, and the
+  /// network asks again when it has done some work for this endpoint.
+  virtual bool reads([[maybe_unused]] connection_id c, [[maybe_unused]] instant now) { return true; }
+  /// Whether reads() may hold of any connection that was not read for want of room.
+  virtual bool reads_others() { return true; }
+  /// Whether what comes behind place() may be read with it, which may be a body that has no room yet.
+  virtual bool reads_behind([[maybe_unused]] connection_id c) { return true; }
+  virtual void received(connection_id c, byte_view data, instant now) = 0;
+  /// Where the next bytes of a body belong, to be told by filled(); empty if something else comes next.
+  virtual std::span<std::byte> place(connection_id c) = 0;
+  virtual void filled(connection_id c, std::size_t count, instant now) = 0;
+  /// The connection closed, or could not be made. The endpoint has no more to do with it.
+  virtual void closed(connection_id c, std::string_view words, instant now) = 0;
+
+  virtual std::optional<outgoing> next(connection_id c, instant now) = 0;
+  /// Whether its session has ended, so that a last word is all that may still be said.
+  virtual bool has_ended(connection_id c) const = 0;
+  /// Whether there is nothing more to say or to hear: the network closes the connection when all has been
+  /// sent.
+  virtual bool is_through(connection_id c) const = 0;
+
+  /// On this connection bytes can be lent, which some networks tell right after opened().
+  virtual void shares(connection_id c, std::shared_ptr<common_memory> memory) = 0;
+  /// Where bodies lie that are to be lent where the network allows it; null: none are.
+  void lend_from(std::shared_ptr<shared_heap> heap) noexcept { heap_ = std::move(heap); }
+  const std::shared_ptr<shared_heap>& heap() const noexcept { return heap_; }
+
+  virtual void tick(instant now) = 0;
+  /// When tick() must be called at the latest.
+  virtual instant deadline() const = 0;
+
+private:
+  std::shared_ptr<shared_heap> heap_;
+};
 
 /// Remembers the highest incarnation of every member, so that nobody comes back from the dead as who it was.
 ///
@@ -34,9 +76,14 @@ public:
   std::variant<std::uint32_t, refusal> admit(const member& m, std::uint32_t wanted);
 
   /// Whether it is the highest of its member.
-  bool is_current(const member& m, std::uint32_t incarnation) const noexcept;
+  bool is_current(const member& m, std::uint32_t incarnation) const noexcept {
+    return incarnation > 0 && highest(m) == incarnation;
+  }
   /// 0 for a member that was never here.
-  std::uint32_t highest(const member& m) const noexcept;
+  std::uint32_t highest(const member& m) const noexcept {
+    const auto found = highest_.find(m);
+    return found == highest_.end() ? 0 : found->second;
+  }
 
 private:
   std::map<member, std::uint32_t> highest_;
@@ -44,7 +91,6 @@ private:
 
 /// A connection of which nothing is known yet: it may say one hello of at most 4 KiB within its time, and
 /// gets no memory for anything else.
-///
 /// Threads one caller at a time.
 class arrival final : frame_sink {
 public:
@@ -107,7 +153,6 @@ public:
 };
 
 /// The server's side of a network: hears who arrives, lets in who fits, and fences off older incarnations.
-///
 /// Threads that of the network.
 class server_end final : public endpoint {
 public:
@@ -115,7 +160,9 @@ public:
   server_end(server_options options, doorkeeper& keeper);
 
   void opened(connection_id c, std::string_view from, instant now) override;
-  void shares(connection_id c, std::shared_ptr<common_memory> memory) override;
+  void shares(connection_id c, std::shared_ptr<common_memory> memory) override {
+    if (connection* to = at(c)) to->memory = std::move(memory);
+  }
   bool reads(connection_id c, instant now) override;
   bool reads_others() override { return !options_.has_any_room || options_.has_any_room(); }
   bool reads_behind(connection_id c) override;
@@ -132,7 +179,9 @@ public:
   /// without saying who it is gives way, so that nobody keeps others out by saying nothing. Returns that one.
   std::optional<connection_id> give_way();
   /// The keys of this peer are not those of a parameter host, so it is refused if it says that it is one.
-  void bar_from_serving(connection_id c);
+  void bar_from_serving(connection_id id) {
+    if (connection* c = at(id)) c->may_serve = false;
+  }
   /// Turns away a connection of which nothing is known yet, for a reason that the network found.
   void refuse(connection_id c, const refusal& why);
   instant deadline() const override;
@@ -161,14 +210,19 @@ private:
     plane part = plane::control;
     std::shared_ptr<common_memory> memory{};
     std::optional<bytes> refusal_frame{};
-    bool refused = false;
-    bool may_serve = true;
+    bool refused = false, may_serve = true;
   };
 
-  connection* at(connection_id c);
-  const connection* at(connection_id c) const;
+  /// Null if it has closed.
+  connection* at(connection_id c) {
+    const auto found = connections_.find(c);
+    return found == connections_.end() ? nullptr : &found->second;
+  }
+  const connection* at(connection_id c) const { return const_cast<server_end*>(this)->at(c); }
   void refuse(connection& c, const refusal& why);
-  refusal full() const;
+  refusal full() const {
+    return {refusal_code::full, fmt::format("at most {}", options_.most_connections), "one more"};
+  }
   void judge(connection& c, const hello& said, instant now);
   std::optional<refusal> taken(const hello& said, const member& wanted, instant now);
   std::optional<refusal> find_slot(const hello& said, member& found, instant now);

@@ -1,18 +1,9 @@
-#include <mailgrad/net/ending.hpp>
 #include <mailgrad/net/session.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <exception>
-#include <stdexcept>
-#include <utility>
 
-// What a session makes of the frames that arrive. Everything is checked in place_of(), before memory is
-// taken.
-
-// What a session sends. Heartbeats and credit go before messages, and bodies go in pieces, so that neither
-// waits for a large body.
+// What arrives is checked in place_of(), before memory is taken. Of what is sent, heartbeats and credit go
+// before messages, and bodies go in pieces, so that neither waits for a large body.
 
 namespace mailgrad::net {
 
@@ -111,11 +102,6 @@ void session::excuse_own_pause(instant now) {
   for (line& l : lines_) l.heard = std::min(now, l.heard + pause);
 }
 
-bool session::is_overdue(instant now) {
-  excuse_own_pause(now);
-  return state_ == state::greeting && now >= began_ + longest_greeting();
-}
-
 void session::tick(instant now) {
   if (state_ == state::ended) return;
   excuse_own_pause(now);
@@ -163,9 +149,7 @@ bool session::send(bytes message) {
     throw std::length_error(
         fmt::format("message: expected at most {} bytes, found {}", most_message_bytes, message.size()));
   if (state_ != state::joined) throw std::logic_error("session: send() before it is joined or after its end");
-  messages_out_.wanted = messages_out_.empty();
-  if (messages_out_.wanted) return false;
-  ++messages_out_.used;
+  if (!messages_out_.take()) return false;
   messages_.push_back(std::move(message));
   return true;
 }
@@ -179,9 +163,7 @@ bool session::send_body(bytes tag, byte_view body, std::shared_ptr<const void> k
         fmt::format("body: expected at most {} bytes, found {}", terms_.most_body_bytes, body.size()));
   if (state_ != state::joined)
     throw std::logic_error("session: send_body() before it is joined or after its end");
-  bodies_out_.wanted = bodies_out_.empty();
-  if (bodies_out_.wanted) return false;
-  ++bodies_out_.used;
+  if (!bodies_out_.take()) return false;
   bodies_.push_back({std::move(tag), body, std::move(keeps)});
   if (memory_) bodies_.back().lent = memory_->lend(body);
   return true;
@@ -219,22 +201,14 @@ void session::end(ending why, instant now, bool tell) {
   state_ = state::ended;
   goodbye_due_ = tell && line_of(plane::control).attached && (!is_client_ || line_of(plane::control).welcome);
   messages_.clear();
-  end_loans();
+  bodies_.clear(); // of these the peer has not heard
+  returns_.clear();
+  for (auto& [number, out] : lent_) // what it may still read stays as it is
+    memory_->abandon(std::move(out.what), std::move(out.keeps));
+  lent_.clear();
   body_in_.reset();
   outcome_ = std::move(why);
   events_->ended(*outcome_);
-}
-
-/// What the peer may still read stays as it is.
-void session::end_loans() {
-  bodies_.clear(); // of these it has not heard
-  returns_.clear();
-  for (auto& [number, out] : lent_) memory_->abandon(std::move(out.what), std::move(out.keeps));
-  lent_.clear();
-}
-
-void session::give_back(std::uint64_t number) {
-  if (state_ == state::joined) returns_.push_back(number);
 }
 
 std::string session::self_name() const {
@@ -247,8 +221,6 @@ std::string session::peer_name() const {
   if (is_client_) return server_name_;
   return fmt::format("{} (incarnation {})", to_string(terms_.you), terms_.incarnation);
 }
-
-instant session::last_heard() const noexcept { return std::max(lines_[0].heard, lines_[1].heard); }
 
 std::string session::waits() const {
   if (state_ != state::joined) return "";
@@ -266,8 +238,7 @@ std::span<std::byte> session::place_of(const frame_header& h) {
   if (state_ == state::ended || h.sequence < l.in) return {}; // read and forgotten by take()
   if (is_client_ && !l.welcome) {
     if (h.kind != frame_kind::welcome && h.kind != frame_kind::refusal)
-      throw protocol_error(
-          fmt::format("frame: expected a welcome or a refusal, found a {}", to_string(h.kind)));
+      throw protocol_error("frame: expected a welcome or a refusal, found a {}", to_string(h.kind));
     return {};
   }
   check_identity(h);
@@ -289,8 +260,8 @@ std::span<std::byte> session::place_of(const frame_header& h) {
 
 void session::check_identity(const frame_header& h) const {
   if (h.run != terms_.run)
-    throw protocol_error(fmt::format("{}: expected run {}, found {}", to_string(h.kind), key_text(terms_.run),
-                                     key_text(h.run)));
+    throw protocol_error("{}: expected run {}, found {}", to_string(h.kind), key_text(terms_.run),
+                         key_text(h.run));
   if (h.session != terms_.session)
     throw protocol_error(fmt::format("{}: expected session {}, found {}: it is of another incarnation",
                                      to_string(h.kind), key_text(terms_.session), key_text(h.session)),
@@ -304,17 +275,17 @@ void session::check_plane(frame_kind k) const {
   const bool is_greeting = k == frame_kind::hello || k == frame_kind::welcome || k == frame_kind::refusal;
   const bool is_early = !is_client_ && state_ == state::greeting && k != frame_kind::goodbye;
   if (is_greeting || is_early)
-    throw protocol_error(fmt::format("frame: expected no {} {}, found one", to_string(k),
-                                     is_early ? "before both connections stand" : "after the first frame"));
+    throw protocol_error("frame: expected no {} {}, found one", to_string(k),
+                         is_early ? "before both connections stand" : "after the first frame");
   if (!is_either && is_bulk != (reading_ == plane::bulk))
-    throw protocol_error(fmt::format("frame: expected no {} on the {} connection, found one", to_string(k),
-                                     to_string(reading_)));
+    throw protocol_error("frame: expected no {} on the {} connection, found one", to_string(k),
+                         to_string(reading_));
 }
 
 std::span<std::byte> session::piece_place(std::uint32_t length) const {
   const std::size_t left = body_in_ ? body_in_->size() - body_in_count_ : 0;
   if (length == 0 || length > left)
-    throw protocol_error(fmt::format("piece: expected 1 to {} bytes of a body, found {}", left, length));
+    throw protocol_error("piece: expected 1 to {} bytes of a body, found {}", left, length);
   return body_in_->subspan(body_in_count_, length);
 }
 
@@ -396,15 +367,10 @@ void session::take_credit(byte_view payload) {
   const std::uint64_t bodies = reader.u64();
   reader.end();
   if (messages < messages_out_.allowed || bodies < bodies_out_.allowed)
-    throw protocol_error(fmt::format("credit: expected at least {} messages and {} bodies, found {} and {}",
-                                     messages_out_.allowed, bodies_out_.allowed, messages, bodies));
-  messages_out_.allowed = messages;
-  bodies_out_.allowed = bodies;
-  const bool came =
-      (messages_out_.wanted && !messages_out_.empty()) || (bodies_out_.wanted && !bodies_out_.empty());
-  if (!messages_out_.empty()) messages_out_.wanted = false;
-  if (!bodies_out_.empty()) bodies_out_.wanted = false;
-  if (came) events_->credit_came();
+    throw protocol_error("credit: expected at least {} messages and {} bodies, found {} and {}",
+                         messages_out_.allowed, bodies_out_.allowed, messages, bodies);
+  const bool of_messages = messages_out_.raise(messages), of_bodies = bodies_out_.raise(bodies);
+  if (of_messages || of_bodies) events_->credit_came();
 }
 
 void session::take_body(byte_view payload) {
@@ -413,8 +379,7 @@ void session::take_body(byte_view payload) {
   const byte_view tag = reader.rest();
   if (body_in_) throw protocol_error("body: expected the rest of the one before, found another");
   if (size > terms_.most_body_bytes)
-    throw protocol_error(
-        fmt::format("body: expected at most {} bytes, found {}", terms_.most_body_bytes, size));
+    throw protocol_error("body: expected at most {} bytes, found {}", terms_.most_body_bytes, size);
   tag_in_.assign(tag.begin(), tag.end());
   const std::span<std::byte> place = events_->place_of_body(tag_in_, size);
   if (place.size() != size)
@@ -439,8 +404,7 @@ void session::take_lent(byte_view payload) {
   if (!memory_) throw protocol_error("lent: expected bodies in pieces, found one in memory of the peer");
   if (body_in_) throw protocol_error("lent: expected the rest of the body before, found another");
   if (l.bytes > terms_.most_body_bytes)
-    throw protocol_error(
-        fmt::format("lent: expected at most {} bytes, found {}", terms_.most_body_bytes, l.bytes));
+    throw protocol_error("lent: expected at most {} bytes, found {}", terms_.most_body_bytes, l.bytes);
   const borrowed found = memory_->borrow(l);
   ++bodies_in_.used;
   const std::uint64_t number = loans_in_++;
@@ -454,7 +418,7 @@ void session::take_returned(byte_view payload) {
   reader.end();
   const auto found = lent_.find(number);
   if (found == lent_.end())
-    throw protocol_error(fmt::format("returned: expected a body that is lent, found number {}", number));
+    throw protocol_error("returned: expected a body that is lent, found number {}", number);
   lent_.erase(found);
 }
 
@@ -467,44 +431,31 @@ void session::take_goodbye(byte_view payload) {
   end({static_cast<end_reason>(reason), fmt::format("{} says: {}", peer_name(), words)}, now_, false);
 }
 
-namespace {
-
-constexpr std::size_t most_goodbye_words = 900;
-
-bytes goodbye(const ending& why) {
-  bytes payload;
-  frame_writer{payload}
-      .u8(static_cast<std::uint8_t>(why.reason))
-      .text(std::string_view{why.words}.substr(0, most_goodbye_words));
-  return payload;
-}
-
-} // namespace
-
 std::optional<outgoing> session::next(plane p, instant now) {
   line& l = line_of(p);
   if (!l.attached) return std::nullopt;
   if (state_ == state::ended) {
-    if (p != plane::control || !goodbye_due_) return std::nullopt;
-    goodbye_due_ = false;
-    return frame_of(p, frame_kind::goodbye, goodbye(*outcome_), now);
+    constexpr std::size_t most_words = 900;
+    if (p != plane::control || !std::exchange(goodbye_due_, false)) return std::nullopt;
+    return frame_of(p, frame_kind::goodbye,
+                    frame_writer{}
+                        .u8(static_cast<std::uint8_t>(outcome_->reason))
+                        .text(std::string_view{outcome_->words}.substr(0, most_words))
+                        .take(),
+                    now);
   }
-  if (!l.greeted) {
-    l.greeted = true;
+  if (!std::exchange(l.greeted, true))
     return frame_of(p, is_client_ ? frame_kind::hello : frame_kind::welcome, greeting(p), now);
-  }
   if (state_ != state::joined) return std::nullopt;
-  if (l.heartbeat_due) {
-    l.heartbeat_due = false;
-    return frame_of(p, frame_kind::heartbeat, heartbeat(), now);
+  if (std::exchange(l.heartbeat_due, false)) {
+    told_wait_ = mine_.waits_for;
+    return frame_of(p, frame_kind::heartbeat, frame_writer{}.u64(mine_.step).text(told_wait_).take(), now);
   }
   if (p == plane::bulk) return next_of_body(now);
-  if (credit_due_) {
-    credit_due_ = false;
+  if (std::exchange(credit_due_, false)) {
     told_messages_ = messages_in_.allowed;
-    bytes payload;
-    frame_writer{payload}.u64(messages_in_.allowed).u64(bodies_in_.allowed);
-    return frame_of(p, frame_kind::credit, std::move(payload), now);
+    return frame_of(p, frame_kind::credit, frame_writer{}.u64(told_messages_).u64(bodies_in_.allowed).take(),
+                    now);
   }
   if (messages_.empty()) return std::nullopt;
   bytes message = std::move(messages_.front());
@@ -514,32 +465,21 @@ std::optional<outgoing> session::next(plane p, instant now) {
 
 std::optional<outgoing> session::next_of_body(instant now) {
   if (!returns_.empty()) {
-    bytes payload;
-    frame_writer{payload}.u64(returns_.front());
+    const std::uint64_t number = returns_.front();
     returns_.pop_front();
-    return frame_of(plane::bulk, frame_kind::returned, std::move(payload), now);
+    return frame_of(plane::bulk, frame_kind::returned, frame_writer{}.u64(number).take(), now);
   }
   if (bodies_.empty()) return std::nullopt;
   if (bodies_.front().lent) return next_loan(now);
   body_out& b = bodies_.front();
   outgoing frame;
-  if (!b.begun) {
-    b.begun = true;
-    bytes payload;
-    frame_writer{payload}.u64(b.data.size()).raw(b.tag);
-    frame = frame_of(plane::bulk, frame_kind::body, std::move(payload), now);
+  if (!std::exchange(b.begun, true)) {
+    frame = frame_of(plane::bulk, frame_kind::body, frame_writer{}.u64(b.data.size()).raw(b.tag).take(), now);
   } else {
-    line& l = line_of(plane::bulk);
     frame.body = b.data.subspan(b.sent, std::min(most_piece_bytes, b.data.size() - b.sent));
     frame.keeps = b.keeps;
     b.sent += frame.body.size();
-    frame.header = encode({.kind = frame_kind::piece,
-                           .run = terms_.run,
-                           .session = terms_.session,
-                           .sequence = l.out++,
-                           .length = static_cast<std::uint32_t>(frame.body.size()),
-                           .checksum = checksum_of(frame.body)});
-    l.said = now;
+    seal(frame, plane::bulk, frame_kind::piece, now);
   }
   if (b.sent == b.data.size()) bodies_.pop_front();
   return frame;
@@ -548,25 +488,24 @@ std::optional<outgoing> session::next_of_body(instant now) {
 outgoing session::next_loan(instant now) {
   body_out b = std::move(bodies_.front());
   bodies_.pop_front();
-  bytes payload;
   const loan& l = b.lent->what;
-  frame_writer{payload}.u64(l.block).u64(l.block_bytes).u64(l.begin).u64(l.bytes).raw(b.tag);
+  bytes payload = frame_writer{}.u64(l.block).u64(l.block_bytes).u64(l.begin).u64(l.bytes).raw(b.tag).take();
   lent_.emplace(loans_out_++, lent_out{std::move(b.keeps), std::move(*b.lent)});
   return frame_of(plane::bulk, frame_kind::lent, std::move(payload), now);
 }
 
 outgoing session::frame_of(plane p, frame_kind k, bytes payload, instant now) {
+  outgoing frame;
+  frame.payload = std::move(payload);
+  seal(frame, p, k, now);
+  return frame;
+}
+
+void session::seal(outgoing& frame, plane p, frame_kind k, instant now) {
   line& l = line_of(p);
   l.said = now;
-  outgoing frame;
-  frame.header = encode({.kind = k,
-                         .run = terms_.run,
-                         .session = terms_.session,
-                         .sequence = l.out++,
-                         .length = static_cast<std::uint32_t>(payload.size()),
-                         .checksum = checksum_of(payload)});
-  frame.payload = std::move(payload);
-  return frame;
+  frame.header = header_of({.kind = k, .run = terms_.run, .session = terms_.session, .sequence = l.out++},
+                           frame.content());
 }
 
 bytes session::greeting(plane p) const {
@@ -579,13 +518,6 @@ bytes session::greeting(plane p) const {
     says.incarnation = terms_.incarnation;
   }
   return encode(to_features(says));
-}
-
-bytes session::heartbeat() {
-  told_wait_ = mine_.waits_for;
-  bytes payload;
-  frame_writer{payload}.u64(mine_.step).text(mine_.waits_for);
-  return payload;
 }
 
 } // namespace mailgrad::net

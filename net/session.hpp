@@ -1,21 +1,9 @@
 #pragma once
 
 #include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/frame.hpp>
-#include <mailgrad/net/hello.hpp>
 #include <mailgrad/net/loan.hpp>
-#include <mailgrad/net/timing.hpp>
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
 #include <deque>
-#include <map>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
 
 namespace mailgrad::net {
 
@@ -29,7 +17,6 @@ struct progress {
 };
 
 /// What the layers above a session are told.
-///
 /// Errors  message_came(), place_of_body(), body_came() and body_lent() may throw, which ends the session:
 ///         protocol_error if the peer is wrong, and anything else if this process fails.
 /// Threads that of the session.
@@ -48,7 +35,6 @@ public:
   virtual void body_came(byte_view tag) = 0;
   /// The same for a body that stays where it lies, in memory of the peer. True: it is kept, and
   /// session::give_back() must be told its number when it is needed no more. Here it is copied.
-  ///
   /// Errors  as place_of_body().
   virtual bool body_lent(byte_view tag, const borrowed& body, [[maybe_unused]] std::uint64_t number) {
     std::ranges::copy(body.bytes, place_of_body(tag, body.bytes.size()).begin());
@@ -86,7 +72,6 @@ struct outgoing {
 /// The server is joined when it has read the hello of the bulk connection, and then answers by a welcome. The
 /// client is joined by the first thing that it hears from a server that is: this welcome, or any frame on the
 /// control connection, which may overtake it. So whatever is sent finds the other side joined.
-///
 /// Guarantees  frames of a connection are handed on in the order in which they were sent, each once, and none
 ///             of another session. A message or body without credit ends the session before memory is taken
 ///             for it.
@@ -113,7 +98,6 @@ public:
   void tell(session_events& events) noexcept { events_ = &events; }
 
   // What the owner of the connections tells.
-
   /// A connection stands. Of a server: its hello has been read already, so the bulk connection is the last to
   /// come.
   void attach(plane p, instant now);
@@ -128,7 +112,6 @@ public:
   /// is room for another. What stays unread is no silence of the peer, which the control connection tells.
   /// Nor does silence count for as long again, since the system tries what was not taken ever more seldom.
   bool reads_bulk(bool has_room, instant now);
-  /// Bytes came, in any cuts.
   void receive(plane p, byte_view data, instant now);
   /// Where the next bytes of a body belong, to be told by filled(); empty if something else comes next, or
   /// after the end. Saves a copy.
@@ -149,12 +132,14 @@ public:
     return patient_ || greets_patiently_ ? terms_.times.patience() : terms_.times.hello();
   }
   /// Whether tick() would end it now because it has not joined within its time.
-  bool is_overdue(instant now);
+  bool is_overdue(instant now) {
+    excuse_own_pause(now);
+    return state_ == state::greeting && now >= began_ + longest_greeting();
+  }
   /// Time has passed. Asked for at deadline() at the latest.
   void tick(instant now);
 
   // What it asks of that owner.
-
   /// The next frame to send; none if there is nothing to say now.
   std::optional<outgoing> next(plane p, instant now);
   /// The moment by which tick() and next() must be asked again, although nothing came.
@@ -166,7 +151,6 @@ public:
   bool is_through() const noexcept { return state_ == state::ended && !goodbye_due_; }
 
   // What the layers above say.
-
   /// Sends a message. False, and nothing is sent, if there is no credit; credit_came() of the events then
   /// says when there is.
   /// Errors  std::length_error above most_message_bytes. std::logic_error unless joined.
@@ -176,18 +160,18 @@ public:
   /// Errors  as send(), for a tag above most_tag_bytes and a body above the largest that the welcome allows.
   bool send_body(bytes tag, byte_view body, std::shared_ptr<const void> keeps);
   /// A body that body_lent() of the events kept is needed no more. Nothing happens after the end.
-  void give_back(std::uint64_t number);
+  void give_back(std::uint64_t number) {
+    if (state_ == state::joined) returns_.push_back(number);
+  }
   /// There is room for so many more messages and bodies, since that many have been worked off.
   void allow(std::uint32_t messages, std::uint32_t bodies);
   /// What the next heartbeats tell. Words beyond 512 bytes are cut.
   void set_progress(progress p);
-  /// Ends it of one's own will.
   void leave(std::string_view words, instant now) { end({end_reason::left, std::string(words)}, now, true); }
-  /// Ends it for this reason, and tells the peer.
+  /// Ends it, and tells the peer.
   void end(const ending& why, instant now) { end(why, now, true); }
 
   // What it knows.
-
   state now_is() const noexcept { return state_; }
   /// Why it ended; none before.
   const std::optional<ending>& outcome() const noexcept { return outcome_; }
@@ -200,7 +184,7 @@ public:
   const features& peer_says() const noexcept { return peer_says_; }
   const progress& peer_progress() const noexcept { return peer_progress_; }
   /// When the last byte came, on whichever connection.
-  instant last_heard() const noexcept;
+  instant last_heard() const noexcept { return std::max(lines_[0].heard, lines_[1].heard); }
   /// "worker 2 waits for credit of server: 64 messages are under way"; empty if it does not wait.
   std::string waits() const;
   std::uint64_t duplicates() const noexcept { return duplicates_; }
@@ -212,12 +196,10 @@ private:
 
     frame_decoder decoder;
     bool attached = false;
-    bool greeted = false; ///< hello or welcome has been sent
-    bool welcome = false; ///< of a client: has read the welcome
-    std::uint64_t in = 0; ///< number of the next frame
-    std::uint64_t out = 0;
-    instant heard{0};
-    instant said{0};
+    bool greeted = false;          ///< hello or welcome has been sent
+    bool welcome = false;          ///< of a client: has read the welcome
+    std::uint64_t in = 0, out = 0; ///< numbers of the next frames
+    instant heard{0}, said{0};
     bool heartbeat_due = false;
     bool held = false;            ///< is not read, for want of room
     std::optional<instant> since; ///< when it was held first after the last byte came
@@ -241,14 +223,23 @@ private:
     std::uint64_t allowed = 0, used = 0;
     bool wanted = false; ///< a send was refused
     bool empty() const noexcept { return used >= allowed; }
+    /// Uses one of it, if there is one.
+    bool take() noexcept {
+      wanted = empty();
+      if (!wanted) ++used;
+      return !wanted;
+    }
+    /// Whether a send waited for it that may be tried again now.
+    bool raise(std::uint64_t to) noexcept {
+      allowed = to;
+      return !empty() && std::exchange(wanted, false);
+    }
   };
 
   std::span<std::byte> place_of(const frame_header& h) override;
   void take(const frame_header& h, byte_view payload) override;
-
   line& line_of(plane p) noexcept { return lines_[static_cast<std::size_t>(p)]; }
   const line& line_of(plane p) const noexcept { return lines_[static_cast<std::size_t>(p)]; }
-
   void check_identity(const frame_header& h) const;
   void check_plane(frame_kind k) const;
   std::span<std::byte> piece_place(std::uint32_t length) const;
@@ -258,7 +249,6 @@ private:
   void take_piece(std::size_t length);
   void take_lent(byte_view payload);
   void take_returned(byte_view payload);
-  void end_loans();
   void take_heartbeat(byte_view payload);
   void take_goodbye(byte_view payload);
   void join(instant now);
@@ -269,24 +259,22 @@ private:
     return patient_ ? terms_.times.patience() : terms_.times.silence();
   }
   void excuse_own_pause(instant now);
-
   outgoing frame_of(plane p, frame_kind k, bytes payload, instant now);
+  void seal(outgoing& frame, plane p, frame_kind k, instant now);
   std::optional<outgoing> next_of_body(instant now);
   outgoing next_loan(instant now);
   bytes greeting(plane p) const;
-  bytes heartbeat();
 
   session_events* events_ = nullptr;
   bool is_client_;
   bool patient_ = false; ///< of a parameter host and its server, who need each other
-  bool greets_patiently_ = false;
+  bool greets_patiently_ = false, goodbye_due_ = false, credit_due_ = false;
   std::string server_name_ = "server";
   hello says_;         ///< of a client: how it greets the server
   features peer_says_; ///< of a server: what the client's hello said
   welcome terms_;
   state state_ = state::greeting;
   std::optional<ending> outcome_;
-  bool goodbye_due_ = false;
   instant began_;
   own_pauses pauses_;
   std::array<line, 2> lines_;
@@ -299,8 +287,7 @@ private:
   std::deque<body_out> bodies_;
   credit messages_out_, bodies_out_; ///< as the peer allows
   credit messages_in_, bodies_in_;   ///< as this side allows
-  bool credit_due_ = false;
-  std::uint64_t told_messages_ = 0; ///< of messages_in_.allowed, what the peer knows
+  std::uint64_t told_messages_ = 0;  ///< of messages_in_.allowed, what the peer knows
 
   std::shared_ptr<common_memory> memory_;  ///< null: bodies are moved
   std::map<std::uint64_t, lent_out> lent_; ///< by number; both sides count loans from 0

@@ -3,25 +3,10 @@
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/memory/memory_network.hpp>
 #include <mailgrad/net/memory/shared_heap.hpp>
-#include <mailgrad/net/mpi/mpi_calls.hpp>
 #include <mailgrad/net/mpi/mpi_network.hpp>
 #include <mailgrad/net/tcp/tcp_network.hpp>
 
-#include <system_error>
-#include <utility>
-
 namespace mailgrad::net {
-
-namespace {
-
-enum class way { tcp, memory, mpi };
-
-way way_of(std::string_view address) {
-  if (is_memory_address(address)) return way::memory;
-  return is_mpi_address(address) ? way::mpi : way::tcp;
-}
-
-} // namespace
 
 std::shared_ptr<network> usual_network(std::string_view address) {
   if (is_memory_address(address)) return std::make_shared<memory_network>();
@@ -31,7 +16,9 @@ std::shared_ptr<network> usual_network(std::string_view address) {
 
 std::shared_ptr<network> fitting_network(const std::shared_ptr<network>& own, std::string_view server,
                                          std::string_view address) {
-  return own && way_of(server) == way_of(address) ? own : usual_network(address);
+  const bool is_same_kind = is_memory_address(server) == is_memory_address(address) &&
+                            is_mpi_address(server) == is_mpi_address(address);
+  return own && is_same_kind ? own : usual_network(address);
 }
 
 std::shared_ptr<shared_heap> heap_for(std::string_view address,

@@ -3,16 +3,10 @@
 #include <mailgrad/net/network.hpp>
 #include <mailgrad/tensor/block.hpp>
 
-#include <chrono>
-#include <memory>
-#include <optional>
-#include <string_view>
-
 namespace mailgrad::net {
 
 /// The network of an address that needs no keys: shared memory for "memory:NAME", MPI for
 /// "mpi:RANK", else TCP on this machine.
-///
 /// Errors  std::system_error if there is no thread to be had. std::runtime_error if there is no MPI, or it
 ///         was begun before. The address is not checked.
 std::shared_ptr<network> usual_network(std::string_view address);

@@ -65,10 +65,6 @@ std::string server_sent_event(std::string_view name, std::string_view data) {
   return event;
 }
 
-void http_routes::add(const std::string& method, const std::string& path, http_handler answer) {
-  by_path_[path][method] = std::move(answer);
-}
-
 http_response http_routes::answer(const http_request& asked) const {
   const auto path = by_path_.find(asked.path);
   if (path == by_path_.end()) return {.status = 404, .body = "There is nothing at this path.\n"};

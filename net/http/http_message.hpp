@@ -40,20 +40,19 @@ struct http_response {
 };
 
 /// An event as it is sent: `name`, and `data` without line feeds.
-///
 /// Errors  std::invalid_argument: a line feed or carriage return in either.
 std::string server_sent_event(std::string_view name, std::string_view data);
 
 using http_handler = std::function<http_response(const http_request&)>;
 
 /// Which function answers which path. A HEAD request is answered by the function for GET.
-///
 /// Threads any, once all routes are added; the functions then see the threads of their callers.
 class http_routes {
 public:
   /// Takes the place of an earlier one for the same method and path.
-  void add(const std::string& method, const std::string& path, http_handler answer);
-
+  void add(const std::string& method, const std::string& path, http_handler answer) {
+    by_path_[path][method] = std::move(answer);
+  }
   /// 404 for a path that has no route, 405 for one that has others.
   http_response answer(const http_request& asked) const;
 

@@ -20,74 +20,22 @@
 #include <cctype>
 #include <deque>
 #include <exception>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <set>
-#include <string>
 #include <system_error>
 #include <thread>
 #include <utility> // Asio 1.74 lacks it (asio#944)
 
 namespace mailgrad {
 
-/// One client of an http_server.
-///
-///     reading --request--> answering --written--> reading
-///                             \--stream--> streaming
-/// Guarantees  on_end is called once, when nothing more will be read or written.
-/// Threads     the server's.
-class http_connection : public std::enable_shared_from_this<http_connection> {
-public:
-  struct options {
-    const http_handler& answer; ///< these outlive the connection
-    const http_limits& limits;
-    std::function<void(http_connection&)> on_stream; ///< it takes events from now on
-    std::function<void(http_connection&)> on_end;
-  };
-
-  http_connection(boost::asio::ip::tcp::socket socket, options o);
-
-  void begin() { read(); }
-  bool is_streaming() const noexcept { return streaming_; }
-  /// Sends this to a stream, or cuts it off if it is too far behind.
-  void push(const std::shared_ptr<const std::string>& event);
-  /// Ends when what is being written is written.
-  void finish();
-
-private:
-  void read();
-  void on_read(boost::beast::error_code failed);
-  void refuse(boost::beast::error_code why);
-  http_response answer_of(const http_request& asked) const;
-  void write(http_response answer, bool with_body, bool keep);
-  void stream(const http_response& answer);
-  void watch_client();
-  void drain();
-  void write_next();
-  void end();
-
-  boost::beast::tcp_stream stream_;
-  options options_;
-  boost::beast::flat_buffer buffer_;
-  std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
-  std::optional<boost::beast::http::response<boost::beast::http::string_body>> response_; ///< being written
-  std::deque<std::shared_ptr<const std::string>> queue_; ///< of a stream; the first is being written
-  std::size_t queued_ = 0;                               ///< bytes
-  std::array<char, 4096> unwanted_{};                    ///< what the client says when nobody asked
-  bool refused_ = false;                                 ///< of its last request more may still come
-  bool streaming_ = false;
-  bool finishing_ = false;
-  bool ended_ = false;
-};
-
 namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
 
 namespace {
 
-constexpr std::chrono::milliseconds longest_end{1000};
+constexpr std::chrono::milliseconds longest_end{1000}, longest_drain{1000};
 constexpr std::chrono::milliseconds pause_before_next_try{100};
 
 tcp::acceptor listening_at(asio::io_context& io, const listen_address& where) {
@@ -103,135 +51,6 @@ tcp::acceptor listening_at(asio::io_context& io, const listen_address& where) {
                             fmt::format("cannot listen at {}", to_string(where)));
   return acceptor;
 }
-
-} // namespace
-
-class http_server::implementation {
-public:
-  implementation(const listen_address& where, const http_limits& limits)
-      : limits_(limits),
-        acceptor_(listening_at(io_, where)), address_{where.host, acceptor_.local_endpoint().port()} {}
-  ~implementation() {
-    if (!thread_.joinable()) return;
-    asio::post(io_, [this] { finish(); });
-    thread_.join();
-    clients_.clear(); // their sockets belong to io_
-  }
-  implementation(const implementation&) = delete;
-  implementation& operator=(const implementation&) = delete;
-
-  void serve(http_handler answer) {
-    answer_ = std::move(answer);
-    accept();
-    beat();
-    thread_ = std::thread([this] { io_.run(); });
-  }
-  const listen_address& address() const noexcept { return address_; }
-  std::size_t viewers() const noexcept { return viewers_.load(); }
-
-  void publish(std::string event) {
-    asio::post(io_, [this, shared = std::make_shared<const std::string>(std::move(event))] { push(shared); });
-  }
-
-private:
-  void accept() {
-    acceptor_.async_accept([this](error_code failed, tcp::socket socket) {
-      if (finishing_) return;
-      if (failed) return accept_later();
-      take(std::move(socket));
-      accept();
-    });
-  }
-
-  /// As long as the process has no free descriptor, accepting fails at once, again and again.
-  void accept_later() {
-    retry_.expires_after(pause_before_next_try);
-    retry_.async_wait([this](error_code cancelled) {
-      if (!cancelled) accept();
-    });
-  }
-
-  void take(tcp::socket socket) {
-    error_code ignored;
-    if (clients_.size() >= limits_.connections) {
-      constexpr std::string_view busy = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: "
-                                        "5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-      socket.non_blocking(true, ignored);
-      socket.write_some(asio::buffer(busy), ignored);
-      return;
-    }
-    socket.set_option(tcp::no_delay(true), ignored);
-    const auto client = std::make_shared<http_connection>(
-        std::move(socket),
-        http_connection::options{answer_, limits_, [this](http_connection&) { ++viewers_; },
-                                 [this](http_connection& x) { forget(x); }});
-    clients_.insert(client);
-    client->begin();
-  }
-
-  void forget(http_connection& x) {
-    if (x.is_streaming()) --viewers_;
-    clients_.erase(x.shared_from_this());
-    if (finishing_ && clients_.empty()) io_.stop();
-  }
-
-  /// Each of a copy, because one that is cut off leaves the set.
-  void push(const std::shared_ptr<const std::string>& event) {
-    for (const auto& client : std::set(clients_))
-      if (client->is_streaming()) client->push(event);
-  }
-
-  void beat() {
-    beat_.expires_after(limits_.beat);
-    beat_.async_wait([this](error_code cancelled) {
-      if (cancelled) return;
-      push(std::make_shared<const std::string>(":\n\n")); // a comment
-      beat();
-    });
-  }
-
-  void finish() {
-    finishing_ = true;
-    error_code ignored;
-    acceptor_.close(ignored);
-    beat_.cancel();
-    retry_.cancel();
-    for (const auto& client : std::set(clients_)) client->finish();
-    if (clients_.empty()) return io_.stop();
-    retry_.expires_after(longest_end);
-    retry_.async_wait([this](error_code) { io_.stop(); });
-  }
-
-  http_handler answer_;
-  http_limits limits_;
-  std::set<std::shared_ptr<http_connection>> clients_;
-  std::atomic<std::size_t> viewers_{0};
-  bool finishing_ = false;
-  asio::io_context io_{1}; ///< destroyed before what its handlers refer to
-  tcp::acceptor acceptor_;
-  listen_address address_;
-  asio::steady_timer beat_{io_};
-  asio::steady_timer retry_{io_};
-  std::thread thread_;
-};
-
-http_server::http_server(const listen_address& where, const http_limits& limits)
-    : self_(std::make_unique<implementation>(where, limits)) {}
-http_server::~http_server() = default;
-http_server::http_server(http_server&&) noexcept = default;
-http_server& http_server::operator=(http_server&&) noexcept = default;
-
-void http_server::serve(http_handler answer) { self_->serve(std::move(answer)); }
-const listen_address& http_server::address() const noexcept { return self_->address(); }
-std::size_t http_server::viewers() const noexcept { return self_->viewers(); }
-void http_server::publish(std::string event) { self_->publish(std::move(event)); }
-
-namespace beast = boost::beast;
-namespace http = boost::beast::http;
-
-namespace {
-
-constexpr std::chrono::milliseconds longest_drain{1000};
 
 std::string small_letters(beast::string_view text) {
   std::string small(text);
@@ -257,129 +76,267 @@ http_request request_of(const http::request<http::string_body>& x) {
 
 } // namespace
 
-http_connection::http_connection(boost::asio::ip::tcp::socket socket, options o)
-    : stream_(std::move(socket)), options_(std::move(o)),
-      buffer_(options_.limits.header_bytes + options_.limits.body_bytes) {}
+/// One client of an http_server.
+///
+///     reading --request--> answering --written--> reading
+///                             \--stream--> streaming
+/// Guarantees  on_end is called once, when nothing more will be read or written.
+/// Threads     the server's.
+class http_connection : public std::enable_shared_from_this<http_connection> {
+public:
+  struct options {
+    const http_handler& answer; ///< these outlive the connection
+    const http_limits& limits;
+    std::function<void()> on_stream; ///< it takes events from now on
+    std::function<void(http_connection&)> on_end;
+  };
 
-void http_connection::read() {
-  parser_.emplace();
-  parser_->header_limit(static_cast<std::uint32_t>(options_.limits.header_bytes));
-  parser_->body_limit(options_.limits.body_bytes);
-  stream_.expires_after(options_.limits.patience); // for all of the request
-  http::async_read(stream_, buffer_, *parser_,
-                   [me = shared_from_this()](beast::error_code failed, std::size_t) { me->on_read(failed); });
-}
+  http_connection(tcp::socket socket, options o)
+      : stream_(std::move(socket)), options_(std::move(o)),
+        buffer_(options_.limits.header_bytes + options_.limits.body_bytes) {}
 
-void http_connection::on_read(beast::error_code failed) {
-  if (ended_) return;
-  if (failed) return refuse(failed);
-  const http::request<http::string_body> x = parser_->release();
-  http_response answer = answer_of(request_of(x));
-  if (answer.streams && answer.status == 200 && x.method() == http::verb::get) return stream(answer);
-  write(std::move(answer), x.method() != http::verb::head, x.keep_alive());
-}
+  bool is_streaming() const noexcept { return streaming_; }
 
-/// Tells what was wrong if that may help whoever wrote the client.
-void http_connection::refuse(beast::error_code why) {
-  refused_ = true;
-  if (why == http::error::header_limit || why == http::error::buffer_overflow)
-    return write({.status = 431, .body = "The header of the request is too long.\n"}, true, false);
-  if (why == http::error::body_limit)
-    return write({.status = 413, .body = "The body of the request is too long.\n"}, true, false);
-  if (why.category() != http::make_error_code(http::error::bad_method).category() ||
-      why == http::error::end_of_stream || why == http::error::partial_message)
-    return end();
-  write({.status = 400, .body = "This is no request of HTTP/1.1.\n"}, true, false);
-}
+  /// Reads a request and answers it.
+  void read() {
+    parser_.emplace();
+    parser_->header_limit(static_cast<std::uint32_t>(options_.limits.header_bytes));
+    parser_->body_limit(options_.limits.body_bytes);
+    stream_.expires_after(options_.limits.patience); // for all of the request
+    http::async_read(stream_, buffer_, *parser_,
+                     [me = shared_from_this()](error_code failed, std::size_t) { me->on_read(failed); });
+  }
 
-http_response http_connection::answer_of(const http_request& asked) const {
-  try {
+  /// Sends this to a stream, or cuts it off if it is too far behind.
+  void push(const std::shared_ptr<const std::string>& event) {
+    if (ended_ || finishing_) return;
+    if (queued_ > options_.limits.queued_bytes) return end();
+    queue_.push_back(event);
+    queued_ += event->size();
+    if (queue_.size() == 1) write_next();
+  }
+
+  /// Ends when what is being written is written.
+  void finish() {
+    finishing_ = true;
+    if (queue_.empty() && !response_) end();
+  }
+
+private:
+  void on_read(error_code failed) {
+    if (ended_) return;
+    if (failed) return refuse(failed);
+    const http::request<http::string_body> x = parser_->release();
+    http_response answer = answer_of(request_of(x));
+    if (answer.streams && answer.status == 200 && x.method() == http::verb::get) return stream(answer);
+    write(std::move(answer), x.method() != http::verb::head, x.keep_alive());
+  }
+
+  /// Tells what was wrong if that may help whoever wrote the client.
+  void refuse(error_code why) {
+    refused_ = true;
+    if (why == http::error::header_limit || why == http::error::buffer_overflow)
+      return write({.status = 431, .body = "The header of the request is too long.\n"}, true, false);
+    if (why == http::error::body_limit)
+      return write({.status = 413, .body = "The body of the request is too long.\n"}, true, false);
+    if (why.category() != http::make_error_code(http::error::bad_method).category() ||
+        why == http::error::end_of_stream || why == http::error::partial_message)
+      return end();
+    write({.status = 400, .body = "This is no request of HTTP/1.1.\n"}, true, false);
+  }
+
+  http_response answer_of(const http_request& asked) const try {
     return options_.answer(asked);
   } catch (const std::exception& e) {
     return {.status = 500, .body = std::string(e.what()) + '\n'};
   }
-}
 
-void http_connection::write(http_response answer, bool with_body, bool keep) {
-  response_.emplace(static_cast<http::status>(answer.status), 11);
-  for (const auto& [name, value] : answer.fields) response_->insert(name, value);
-  response_->set(http::field::content_type, answer.type);
-  response_->keep_alive(keep && !finishing_);
-  response_->content_length(answer.body.size());
-  if (with_body) response_->body() = std::move(answer.body);
-  stream_.expires_after(options_.limits.patience);
-  http::async_write(stream_, *response_, [me = shared_from_this()](beast::error_code failed, std::size_t) {
-    if (me->ended_) return;
-    const bool again = !failed && me->response_->keep_alive() && !me->finishing_;
-    me->response_.reset();
-    if (again) return me->read();
-    return !failed && me->refused_ && !me->finishing_ ? me->drain() : me->end();
-  });
-}
-
-/// Closing a socket with unread bytes would take the answer from a client that still sends.
-void http_connection::drain() {
-  beast::error_code ignored;
-  if (refused_) {
-    stream_.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
-    stream_.expires_after(std::min(options_.limits.patience, longest_drain));
-    refused_ = false;
+  void write(http_response answer, bool with_body, bool keep) {
+    response_.emplace(static_cast<http::status>(answer.status), 11);
+    for (const auto& [name, value] : answer.fields) response_->insert(name, value);
+    response_->set(http::field::content_type, answer.type);
+    response_->keep_alive(keep && !finishing_);
+    response_->content_length(answer.body.size());
+    if (with_body) response_->body() = std::move(answer.body);
+    stream_.expires_after(options_.limits.patience);
+    http::async_write(stream_, *response_, [me = shared_from_this()](error_code failed, std::size_t) {
+      if (me->ended_) return;
+      const bool again = !failed && me->response_->keep_alive() && !me->finishing_;
+      me->response_.reset();
+      if (again) return me->read();
+      return !failed && me->refused_ && !me->finishing_ ? me->drain() : me->end();
+    });
   }
-  stream_.async_read_some(boost::asio::buffer(unwanted_),
-                          [me = shared_from_this()](beast::error_code failed, std::size_t) {
-                            if (me->ended_) return;
-                            return failed ? me->end() : me->drain();
-                          });
+
+  /// Closing a socket with unread bytes would take the answer from a client that still sends.
+  void drain() {
+    error_code ignored;
+    if (std::exchange(refused_, false)) {
+      stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+      stream_.expires_after(std::min(options_.limits.patience, longest_drain));
+    }
+    stream_.async_read_some(asio::buffer(unwanted_),
+                            [me = shared_from_this()](error_code failed, std::size_t) {
+                              if (me->ended_) return;
+                              return failed ? me->end() : me->drain();
+                            });
+  }
+
+  void stream(const http_response& answer) {
+    std::string head =
+        fmt::format("HTTP/1.1 200 OK\r\nContent-Type: {}\r\nConnection: close\r\n", answer.type);
+    for (const auto& [name, value] : answer.fields) head += fmt::format("{}: {}\r\n", name, value);
+    streaming_ = true;
+    stream_.expires_never();
+    // A client that takes events has nothing more to say, so whatever is read is its end.
+    stream_.async_read_some(asio::buffer(unwanted_),
+                            [me = shared_from_this()](error_code, std::size_t) { me->end(); });
+    options_.on_stream();
+    push(std::make_shared<const std::string>(head + "\r\n" + answer.body));
+  }
+
+  void write_next() {
+    stream_.expires_after(options_.limits.patience);
+    asio::async_write(stream_, asio::buffer(*queue_.front()),
+                      [me = shared_from_this()](error_code failed, std::size_t) {
+                        if (me->ended_) return;
+                        if (failed) return me->end();
+                        me->queued_ -= me->queue_.front()->size();
+                        me->queue_.pop_front();
+                        if (!me->queue_.empty()) return me->write_next();
+                        if (me->finishing_) me->end();
+                      });
+  }
+
+  void end() {
+    if (std::exchange(ended_, true)) return;
+    error_code ignored;
+    stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
+    stream_.close();
+    options_.on_end(*this);
+  }
+
+  beast::tcp_stream stream_;
+  options options_;
+  beast::flat_buffer buffer_;
+  std::optional<http::request_parser<http::string_body>> parser_;
+  std::optional<http::response<http::string_body>> response_; ///< being written
+  std::deque<std::shared_ptr<const std::string>> queue_;      ///< of a stream; the first is being written
+  std::size_t queued_ = 0;                                    ///< bytes
+  std::array<char, 4096> unwanted_{};                         ///< what the client says when nobody asked
+  bool refused_ = false;                                      ///< of its last request more may still come
+  bool streaming_ = false, finishing_ = false, ended_ = false;
+};
+
+struct http_server::implementation {
+  implementation(const listen_address& where, const http_limits& l)
+      : limits(l), acceptor(listening_at(io, where)), address{where.host, acceptor.local_endpoint().port()} {}
+  ~implementation() {
+    if (!thread.joinable()) return;
+    asio::post(io, [this] { finish(); });
+    thread.join();
+    clients.clear(); // their sockets belong to io
+  }
+  implementation(const implementation&) = delete;
+  implementation& operator=(const implementation&) = delete;
+
+  void accept() {
+    acceptor.async_accept([this](error_code failed, tcp::socket socket) {
+      if (finishing) return;
+      if (!failed) {
+        take(std::move(socket));
+        return accept();
+      }
+      // As long as the process has no free descriptor, accepting fails at once, again and again.
+      retry.expires_after(pause_before_next_try);
+      retry.async_wait([this](error_code cancelled) {
+        if (!cancelled) accept();
+      });
+    });
+  }
+
+  void take(tcp::socket socket) {
+    error_code ignored;
+    if (clients.size() >= limits.connections) {
+      constexpr std::string_view busy = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: "
+                                        "5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+      socket.non_blocking(true, ignored);
+      socket.write_some(asio::buffer(busy), ignored);
+      return;
+    }
+    socket.set_option(tcp::no_delay(true), ignored);
+    const auto client = std::make_shared<http_connection>(
+        std::move(socket), http_connection::options{answer, limits, [this] { ++viewers; },
+                                                    [this](http_connection& x) { forget(x); }});
+    clients.insert(client);
+    client->read();
+  }
+
+  void forget(http_connection& x) {
+    if (x.is_streaming()) --viewers;
+    clients.erase(x.shared_from_this());
+    if (finishing && clients.empty()) io.stop();
+  }
+
+  /// Each of a copy, because one that is cut off leaves the set.
+  void push(const std::shared_ptr<const std::string>& event) {
+    for (const auto& client : std::set(clients))
+      if (client->is_streaming()) client->push(event);
+  }
+
+  void beat() {
+    next_beat.expires_after(limits.beat);
+    next_beat.async_wait([this](error_code cancelled) {
+      if (cancelled) return;
+      push(std::make_shared<const std::string>(":\n\n")); // a comment
+      beat();
+    });
+  }
+
+  void finish() {
+    finishing = true;
+    error_code ignored;
+    acceptor.close(ignored);
+    next_beat.cancel();
+    retry.cancel();
+    for (const auto& client : std::set(clients)) client->finish();
+    if (clients.empty()) return io.stop();
+    retry.expires_after(longest_end);
+    retry.async_wait([this](error_code) { io.stop(); });
+  }
+
+  http_handler answer;
+  const http_limits limits;
+  std::set<std::shared_ptr<http_connection>> clients;
+  std::atomic<std::size_t> viewers{0};
+  bool finishing = false;
+  asio::io_context io{1}; ///< destroyed before what its handlers refer to
+  tcp::acceptor acceptor;
+  const listen_address address;
+  asio::steady_timer next_beat{io}, retry{io};
+  std::thread thread;
+};
+
+http_server::http_server(const listen_address& where, const http_limits& limits)
+    : self_(std::make_unique<implementation>(where, limits)) {}
+http_server::~http_server() = default;
+http_server::http_server(http_server&&) noexcept = default;
+http_server& http_server::operator=(http_server&&) noexcept = default;
+
+void http_server::serve(http_handler answer) {
+  self_->answer = std::move(answer);
+  self_->accept();
+  self_->beat();
+  self_->thread = std::thread([self = self_.get()] { self->io.run(); });
 }
 
-void http_connection::stream(const http_response& answer) {
-  std::string head = fmt::format("HTTP/1.1 200 OK\r\nContent-Type: {}\r\nConnection: close\r\n", answer.type);
-  for (const auto& [name, value] : answer.fields) head += fmt::format("{}: {}\r\n", name, value);
-  streaming_ = true;
-  stream_.expires_never();
-  watch_client();
-  options_.on_stream(*this);
-  push(std::make_shared<const std::string>(head + "\r\n" + answer.body));
-}
+const listen_address& http_server::address() const noexcept { return self_->address; }
+std::size_t http_server::viewers() const noexcept { return self_->viewers.load(); }
 
-/// A client that takes events has nothing more to say, so whatever is read is its end.
-void http_connection::watch_client() {
-  stream_.async_read_some(boost::asio::buffer(unwanted_),
-                          [me = shared_from_this()](beast::error_code, std::size_t) { me->end(); });
-}
-
-void http_connection::push(const std::shared_ptr<const std::string>& event) {
-  if (ended_ || finishing_) return;
-  if (queued_ > options_.limits.queued_bytes) return end();
-  queue_.push_back(event);
-  queued_ += event->size();
-  if (queue_.size() == 1) write_next();
-}
-
-void http_connection::write_next() {
-  stream_.expires_after(options_.limits.patience);
-  boost::asio::async_write(stream_, boost::asio::buffer(*queue_.front()),
-                           [me = shared_from_this()](beast::error_code failed, std::size_t) {
-                             if (me->ended_) return;
-                             if (failed) return me->end();
-                             me->queued_ -= me->queue_.front()->size();
-                             me->queue_.pop_front();
-                             if (!me->queue_.empty()) return me->write_next();
-                             if (me->finishing_) me->end();
-                           });
-}
-
-void http_connection::finish() {
-  finishing_ = true;
-  if (queue_.empty() && !response_) end();
-}
-
-void http_connection::end() {
-  if (std::exchange(ended_, true)) return;
-  beast::error_code ignored;
-  stream_.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_both, ignored);
-  stream_.close();
-  options_.on_end(*this);
+void http_server::publish(std::string event) {
+  asio::post(self_->io, [self = self_.get(), shared = std::make_shared<const std::string>(std::move(event))] {
+    self->push(shared);
+  });
 }
 
 } // namespace mailgrad

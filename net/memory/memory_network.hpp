@@ -1,15 +1,11 @@
 #pragma once
 
 #include <mailgrad/net/stream/stream_network.hpp>
-#include <mailgrad/net/timing.hpp>
-
-#include <chrono>
 
 namespace mailgrad::net {
 
 struct memory_options {
-  /// How long the thread reads again and again before it sleeps. An answer that finds it awake is heard
-  /// sooner.
+  /// How long the thread reads again and again before it sleeps.
   std::chrono::microseconds spin = usual_spin();
   /// For how long connect() tries again where nobody listens, since a server may be started later.
   std::chrono::milliseconds patience{10'000};

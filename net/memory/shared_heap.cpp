@@ -2,21 +2,11 @@
 
 #include <mailgrad/net/ending.hpp>
 
-#include <fmt/format.h>
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdint>
 #include <cstring>
-#include <map>
-#include <stdexcept>
-#include <system_error>
-#include <utility>
 
 namespace mailgrad::net {
 
@@ -27,17 +17,16 @@ constexpr std::size_t page_bytes = 4 << 10;
 constexpr std::size_t read_behind = block::alignment;
 constexpr std::size_t first_bytes = 1 << 20;
 
-[[noreturn]] void fail_in_heap(const char* what) {
-  throw std::system_error(errno, std::generic_category(), fmt::format("shared memory: {}", what));
-}
-
 std::size_t room_of(std::size_t bytes) noexcept {
   return (bytes + read_behind + page_bytes - 1) / page_bytes * page_bytes;
 }
 
-/// Another descriptor of the same memory, by which it can be read and not written.
-descriptor for_reading(int memory) {
-  return descriptor(open(fmt::format("/proc/self/fd/{}", memory).c_str(), O_RDONLY | O_CLOEXEC));
+/// The pages stay in the memory of their owner, and come back when somebody looks.
+void drop_from_view(byte_view part) noexcept {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(part.data());
+  const std::uintptr_t begin = address - address % page;
+  (void)madvise(reinterpret_cast<void*>(begin), address + part.size() - begin, MADV_DONTNEED);
 }
 
 } // namespace
@@ -46,10 +35,13 @@ descriptor for_reading(int memory) {
 class shared_heap::pages : public std::enable_shared_from_this<pages> {
 public:
   pages() : memory_(memfd_create("mailgrad blocks", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
-    if (!memory_) fail_in_heap("this system has none for two processes; use HOST:PORT");
-    if (fcntl(memory_.number(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) fail_in_heap("it cannot be sealed");
-    for_peers_ = for_reading(memory_.number());
-    if (!for_peers_) fail_in_heap("it cannot be opened for reading");
+    if (!memory_) fail_in_system("shared memory: this system has none for two processes; use HOST:PORT");
+    if (fcntl(memory_.number(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+      fail_in_system("shared memory: it cannot be sealed");
+    // Another descriptor of the same memory, by which it can be read and not written.
+    for_peers_ =
+        descriptor(open(fmt::format("/proc/self/fd/{}", memory_.number()).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!for_peers_) fail_in_system("shared memory: it cannot be opened for reading");
   }
 
   /// A range as it is mapped here, and given back when the last block of it is gone.
@@ -73,7 +65,7 @@ public:
     const std::size_t offset = is_used ? known->second : grown(room);
     void* const at =
         mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.number(), static_cast<off_t>(offset));
-    if (at == MAP_FAILED) fail_in_heap("it cannot be mapped");
+    if (at == MAP_FAILED) fail_in_system("shared memory: it cannot be mapped");
     if (is_used) {
       free_.erase(known);
       std::memset(at, 0, room);
@@ -116,7 +108,7 @@ private:
     if (needed > bytes_) {
       const std::size_t longer = std::max({needed, 2 * bytes_, first_bytes});
       if (ftruncate(memory_.number(), static_cast<off_t>(longer)) != 0)
-        fail_in_heap("there is no more of it");
+        fail_in_system("shared memory: there is no more of it");
       bytes_ = longer;
     }
     used_ = needed;
@@ -203,26 +195,12 @@ void shared_heap::let_go_of_overdue() {
   abandoned_.erase(first, abandoned_.end());
 }
 
-namespace {
-
-/// The pages stay in the memory of their owner, and come back when somebody looks.
-void drop_from_view(byte_view part) noexcept {
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto address = reinterpret_cast<std::uintptr_t>(part.data());
-  const std::uintptr_t begin = address - address % page;
-  (void)madvise(reinterpret_cast<void*>(begin), address + part.size() - begin, MADV_DONTNEED);
-}
-
-} // namespace
-
 far_heap::far_heap(descriptor memory, std::shared_ptr<far_pages> pages)
     : memory_(std::move(memory)), pages_(std::move(pages)) {
   const int seals = fcntl(memory_.number(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     throw protocol_error("shared memory: expected blocks that are sealed, found another descriptor");
 }
-
-far_heap::~far_heap() { pages_->shrink(largest_); }
 
 borrowed far_heap::view(const loan& l) {
   const auto fits = [&](std::uint64_t size) {
@@ -231,21 +209,21 @@ borrowed far_heap::view(const loan& l) {
   };
   if (!mapped_ || !fits(mapped_->size())) {
     struct stat found {};
-    if (fstat(memory_.number(), &found) != 0) fail_in_heap("its length is not known");
+    if (fstat(memory_.number(), &found) != 0) fail_in_system("shared memory: its length is not known");
     const auto size = static_cast<std::uint64_t>(found.st_size);
     if (!fits(size))
-      throw protocol_error(fmt::format("lent: expected a block within {} bytes, found {} bytes at {}", size,
-                                       l.block_bytes, l.block));
+      throw protocol_error("lent: expected a block within {} bytes, found {} bytes at {}", size,
+                           l.block_bytes, l.block);
     void* const at = mmap(nullptr, size, PROT_READ, MAP_SHARED, memory_.number(), 0);
-    if (at == MAP_FAILED) fail_in_heap("it cannot be mapped");
+    if (at == MAP_FAILED) fail_in_system("shared memory: it cannot be mapped");
     mapped_ = {new byte_view(static_cast<const std::byte*>(at), size), [](const byte_view* v) {
                  munmap(const_cast<std::byte*>(v->data()), v->size());
                  delete v;
                }};
   }
   if (l.block % block::alignment != 0 || l.begin > l.block_bytes || l.bytes > l.block_bytes - l.begin)
-    throw protocol_error(fmt::format("lent: expected a part of a block of {} bytes, found {} bytes at {}",
-                                     l.block_bytes, l.bytes, l.begin));
+    throw protocol_error("lent: expected a part of a block of {} bytes, found {} bytes at {}", l.block_bytes,
+                         l.bytes, l.begin);
   const byte_view block = mapped_->subspan(l.block, l.block_bytes);
   if (l.bytes > largest_) {
     pages_->grow(l.bytes - largest_);

@@ -6,19 +6,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <vector>
 
 namespace mailgrad::net {
 
 /// How much memory of its peers a process keeps in its own view. The system counts what two processes see to
 /// each of them, so a server of many workers would seem to grow by what these lend. Beyond the bound, pages
 /// that have been read leave the view, and their next reader finds them again in some microseconds.
-///
 /// Units   bytes.
 /// Threads any.
 class far_pages {
@@ -46,7 +39,6 @@ struct heap_options {
 
 /// Memory of this process from which blocks come that other processes of this machine can read. It has no
 /// name anywhere, grows as it must, and is sealed, so nobody can make it shorter.
-///
 /// Guarantees  a block that was lent keeps its content in the other process, also when this one has ended.
 ///             A heap gives no memory back before all of its blocks are gone.
 /// Errors  std::bad_alloc, std::system_error.
@@ -90,13 +82,12 @@ private:
 };
 
 /// The heap of a peer, to be read. Each block is checked before it is looked at.
-///
 /// Threads one owner; what it gives out: any.
 class far_heap {
 public:
   /// Errors  protocol_error if the memory is not sealed against becoming shorter.
   explicit far_heap(descriptor memory, std::shared_ptr<far_pages> pages = std::make_shared<far_pages>());
-  ~far_heap();
+  ~far_heap() { pages_->shrink(largest_); }
   far_heap(const far_heap&) = delete;
   far_heap& operator=(const far_heap&) = delete;
 

@@ -3,14 +3,12 @@
 #include <mailgrad/net/descriptor.hpp>
 #include <mailgrad/net/frame.hpp>
 
+#include <sys/mman.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <optional>
-#include <span>
-#include <string>
 
 // Bytes from one process to another by memory that both see: one writes, one reads. Nothing that stands in
 // this memory is believed: each side counts by itself, and takes from the other no more than a counter, once,
@@ -38,65 +36,75 @@ struct ring_memory {
   std::span<std::byte> data{};
 };
 
-/// The side that writes.
-///
-/// Errors  protocol_error if the reader's counter is impossible; the ring is of no use then.
-/// Threads one caller at a time; the reader may be another thread or process.
-class ring_writer {
+/// One side of a ring: what it has counted itself, and what it saw last of the other side's count.
+/// Errors  protocol_error if the other side's counter is impossible; the ring is of no use then.
+/// Threads one caller at a time; the other side may be another thread or process.
+class ring_side {
 public:
-  /// A ring that nothing was written to yet. Not empty.
-  explicit ring_writer(ring_memory ring) noexcept : ring_(ring) {}
-
-  /// Copies from these places, one after the other, as much as there is room for. How much that was.
-  std::size_t write(std::span<const iovec> from);
-  bool has_room() { return room() > 0; }
-  /// Wants to be called when the reader has taken something. Whether it already has.
-  bool call();
-  /// Whether the reader wants to be called. True once for each of its calls.
-  bool is_called() noexcept;
-
-private:
-  std::size_t room();
-  void copy(const std::byte* from, std::size_t count) noexcept;
-  void publish() noexcept;
-
-  ring_memory ring_;
-  std::uint64_t written_ = 0;
-  std::uint64_t taken_ = 0; ///< as it was last seen
-};
-
-/// The side that reads.
-///
-/// Errors  protocol_error if the writer's counter is impossible; the ring is of no use then.
-/// Threads one caller at a time; the writer may be another thread or process.
-class ring_reader {
-public:
-  explicit ring_reader(ring_memory ring) noexcept : ring_(ring) {}
-
-  /// Copies to these places, one after the other, as much as there is. How much that was.
-  std::size_t read(std::span<const iovec> to);
-  bool has_input() { return input() > 0; }
-  /// Wants to be called when the writer has written something. Whether it already has.
+  /// Wants to be called when the other side has moved something. Whether it already has.
   bool call();
   /// Wants it no more.
   void end_call() noexcept;
-  /// Whether the writer wants to be called. True once for each of its calls.
+  /// Whether the other side wants to be called. True once for each of its calls.
   bool is_called() noexcept;
 
+protected:
+  /// What both sides share of one of them.
+  struct shared_end {
+    std::uint64_t* count;
+    std::uint32_t* calls;
+    const char* what; ///< is counted, in words
+  };
+
+  /// `free` bytes may be moved before the other side has done anything.
+  ring_side(std::span<std::byte> data, std::size_t free, shared_end mine, shared_end theirs) noexcept
+      : data_(data), free_(free), my_end_(mine), their_end_(theirs) {}
+
+  /// How much may be moved now.
+  std::size_t movable();
+  /// Moves what these places hold, or may hold, as far as it goes, and looks again for what the other side
+  /// has done meanwhile. How much went.
+  template <class Copy>
+  std::size_t move(std::span<const iovec> parts, Copy copy);
+
 private:
-  std::size_t input();
-  void copy(std::byte* to, std::size_t count) noexcept;
   void publish() noexcept;
 
-  ring_memory ring_;
-  std::uint64_t taken_ = 0;
-  std::uint64_t written_ = 0; ///< as it was last seen
+  std::span<std::byte> data_;
+  std::size_t free_;
+  shared_end my_end_, their_end_;
+  std::uint64_t mine_ = 0;
+  std::uint64_t theirs_ = 0; ///< as it was last seen
+};
+
+/// The side that writes.
+class ring_writer : public ring_side {
+public:
+  /// A ring that nothing was written to yet. Not empty.
+  explicit ring_writer(ring_memory r) noexcept
+      : ring_side(r.data, r.data.size(), {&r.counters->written, &r.counters->calls_for_room, "bytes written"},
+                  {&r.counters->taken, &r.counters->calls_for_input, "bytes taken"}) {}
+
+  /// Copies from these places, one after the other, as much as there is room for. How much that was.
+  std::size_t write(std::span<const iovec> from);
+  bool has_room() { return movable() > 0; }
+};
+
+/// The side that reads.
+class ring_reader : public ring_side {
+public:
+  explicit ring_reader(ring_memory r) noexcept
+      : ring_side(r.data, 0, {&r.counters->taken, &r.counters->calls_for_input, "bytes taken"},
+                  {&r.counters->written, &r.counters->calls_for_room, "bytes written"}) {}
+
+  /// Copies to these places, one after the other, as much as there is. How much that was.
+  std::size_t read(std::span<const iovec> to);
+  bool has_input() { return movable() > 0; }
 };
 
 /// The memory of one connection: a ring for each direction. It has no name anywhere, and is gone with the
 /// last process that has it mapped. It is sealed, so nobody can make it shorter: reading what is no more
 /// there would end this process.
-///
 /// Threads the memory is shared by design; the object belongs to one owner.
 class shared_region {
 public:
@@ -108,18 +116,12 @@ public:
   /// None.
   shared_region() = default;
   /// New memory, all of it zero.
-  ///
   /// Errors  std::system_error if there is none to be had, or this system knows no sealed memory.
   static shared_region make(std::size_t ring_bytes = usual_ring_bytes);
   /// The memory that a peer made. The descriptor may be closed after this.
-  ///
   /// Errors  protocol_error if it is not sealed, or is not as long as two such rings.
   ///         std::system_error if it cannot be mapped.
   static shared_region of_peer(int memory, std::size_t ring_bytes);
-
-  ~shared_region();
-  shared_region(shared_region&& other) noexcept;
-  shared_region& operator=(shared_region&& other) noexcept;
 
   /// To be sent to the peer, of one that make() made.
   int memory() const noexcept { return memory_.number(); }
@@ -136,8 +138,13 @@ private:
   shared_region(int memory, std::size_t ring_bytes);
   ring_memory ring(std::size_t n) const noexcept;
 
+  struct unmap {
+    std::size_t bytes;
+    void operator()(std::byte* begin) const noexcept { munmap(begin, bytes); }
+  };
+
   descriptor memory_;
-  std::byte* begin_ = nullptr;
+  std::unique_ptr<std::byte, unmap> begin_;
   std::size_t ring_bytes_ = 0;
 };
 
@@ -167,7 +174,6 @@ struct offered {
 /// peer is gone.
 bool send_offer(int socket, const shared_region& region, int heap = -1) noexcept;
 /// The memory that was offered, the rings mapped. None: there is no offer yet.
-///
 /// Errors  protocol_error for what is no offer, or if the peer has closed. std::system_error if the memory
 ///         cannot be mapped.
 std::optional<offered> take_offer(int socket);

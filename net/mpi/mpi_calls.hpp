@@ -2,18 +2,13 @@
 
 #include <mailgrad/net/frame.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
-#include <string>
 
 namespace mailgrad::net {
 
 /// What a network needs of MPI. Messages from one rank to another with one tag arrive in the order in which
 /// they were sent.
-///
 /// Errors  std::runtime_error with the words of MPI. Nothing more may be called then.
 /// Threads one, which has called begin().
 class mpi_calls {
@@ -59,7 +54,6 @@ public:
 /// The MPI of this machine, by libmailgrad_mpi.so, which is linked with it. It is looked for beside this
 /// program, in the folder of libraries of an installation, and then where the system's loader looks. It stays
 /// loaded.
-///
 /// Errors  std::runtime_error in one line that says what to install.
 std::unique_ptr<mpi_calls> mpi_of_this_machine();
 

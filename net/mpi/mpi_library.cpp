@@ -6,11 +6,9 @@
 
 #include <dlfcn.h>
 
-#include <array>
 #include <filesystem>
 #include <stdexcept>
 #include <system_error>
-#include <vector>
 
 namespace mailgrad::net {
 
@@ -69,17 +67,15 @@ private:
   const mailgrad_mpi_table* mpi_;
 };
 
-/// Where it may lie, best first.
-std::vector<std::string> places() {
-  std::vector<std::string> all;
+/// Where it lies: beside this program, in the folder of libraries, or where the system's loader looks.
+std::string place_of_library() {
   std::error_code failed;
   const auto here = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
   if (!failed)
     for (const auto& folder : {here, here / ".." / MAILGRAD_LIBRARY_FOLDER})
       if (const auto file = folder / library_name; std::filesystem::exists(file, failed))
-        all.push_back(file.string());
-  all.emplace_back(library_name);
-  return all;
+        return file.string();
+  return library_name;
 }
 
 } // namespace
@@ -103,6 +99,6 @@ std::unique_ptr<mpi_calls> mpi_of_library(const std::string& file) {
   return std::make_unique<library_calls>(*table);
 }
 
-std::unique_ptr<mpi_calls> mpi_of_this_machine() { return mpi_of_library(places().front()); }
+std::unique_ptr<mpi_calls> mpi_of_this_machine() { return mpi_of_library(place_of_library()); }
 
 } // namespace mailgrad::net

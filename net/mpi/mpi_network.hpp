@@ -3,15 +3,10 @@
 #include <mailgrad/net/all_reduce.hpp>
 #include <mailgrad/net/mpi/mpi_calls.hpp>
 #include <mailgrad/net/network.hpp>
-#include <mailgrad/net/timing.hpp>
-
-#include <chrono>
-#include <cstddef>
-#include <functional>
-#include <memory>
-#include <string>
 
 namespace mailgrad::net {
+
+class mpi_loop;
 
 struct mpi_options {
   /// How long the thread looks again and again before it pauses between two looks.
@@ -29,8 +24,7 @@ struct mpi_options {
 ///     if (net.rank() == 0) net.listen(server, "mpi:0");
 ///     else net.connect(client, "mpi:0");
 ///
-/// MPI belongs to a thread of the network's own, which begins it and ends it. It has nothing to sleep on: an
-/// idle thread looks once in 1 ms at the latest.
+/// MPI belongs to a thread of the network's own, which begins it, looks at it and ends it.
 /// Guarantees  those of tcp_network as long as MPI keeps its own. A rank that dies ends all of them, as MPI
 ///             does; one that stops amid a message stops who receives it.
 /// Errors  listen(): std::invalid_argument for an address that is not of this rank, or a second server.
@@ -40,7 +34,6 @@ struct mpi_options {
 class mpi_network final : public network {
 public:
   /// Waits until every rank has one. The first in a process is the only one.
-  ///
   /// Errors  std::runtime_error with MPI's words. std::invalid_argument if a time is negative.
   explicit mpi_network(std::unique_ptr<mpi_calls> mpi, const mpi_options& options = {});
   /// Forgets every endpoint, and waits until every rank has come to its end, unless it was abandoned. The
@@ -53,7 +46,6 @@ public:
   /// Takes part in sums of so many floats over all ranks but rank 0, each of which has to join them. Rank r
   /// is worker r - 1 of a sum. Once; what it returns must go before the network. The end of the network then
   /// waits until every rank has left the sums.
-  ///
   /// Errors  std::invalid_argument on rank 0, or for a second time.
   std::unique_ptr<all_reduce> join_sums(std::size_t floats);
   /// This rank has failed: the end does not wait for the others, which may wait for this one. It leaves MPI
@@ -68,8 +60,7 @@ public:
   instant now() const noexcept override;
 
 private:
-  struct implementation;
-  std::unique_ptr<implementation> self_;
+  std::unique_ptr<mpi_loop> loop_;
 };
 
 } // namespace mailgrad::net

@@ -2,13 +2,11 @@
 
 #include <mailgrad/net/hello.hpp>
 
+#include <sys/socket.h>
 #include <sys/uio.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
+#include <cerrno>
+#include <system_error>
 
 namespace mailgrad::net {
 
@@ -30,7 +28,6 @@ struct moved {
 };
 
 /// How bytes get on a socket and off it: as they are, or by a cipher. Nothing here waits.
-///
 /// Threads that of the network.
 class byte_pipe {
 public:
@@ -64,10 +61,38 @@ public:
   /// The socket does not block, and outlives the pipe.
   explicit plain_pipe(int socket) noexcept : socket_(socket) {}
 
-  moved read(std::span<const iovec> to) override;
-  moved write(std::span<const iovec> from) override;
+  moved read(std::span<const iovec> to) override {
+    msghdr m = message_of(to);
+    const ssize_t count = recvmsg(socket_, &m, MSG_DONTWAIT);
+    if (count < 0) return failure();
+    if (count == 0) return {.what = moved::outcome::ended, .words = closed};
+    std::size_t room = 0;
+    for (const iovec& part : to) room += part.iov_len;
+    const auto got = static_cast<std::size_t>(count);
+    return {.what = moved::outcome::some, .count = got, .is_all = got < room};
+  }
+  moved write(std::span<const iovec> from) override {
+    const msghdr m = message_of(from);
+    const ssize_t count = sendmsg(socket_, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (count < 0) return failure();
+    return {.what = moved::outcome::some, .count = static_cast<std::size_t>(count)};
+  }
 
 private:
+  static constexpr const char* closed = "closed by the peer";
+
+  static moved failure() {
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return {.what = moved::outcome::later};
+    if (errno == EPIPE) return {.what = moved::outcome::failed, .words = closed};
+    return {.what = moved::outcome::failed, .words = std::generic_category().message(errno)};
+  }
+  static msghdr message_of(std::span<const iovec> parts) {
+    msghdr m{};
+    m.msg_iov = const_cast<iovec*>(parts.data()); // POSIX has one struct for both ways
+    m.msg_iovlen = parts.size();
+    return m;
+  }
+
   int socket_;
 };
 

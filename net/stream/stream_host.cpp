@@ -1,13 +1,8 @@
 #include <mailgrad/net/stream/stream_host.hpp>
 
-#include <fmt/format.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
 #include <exception>
-#include <utility>
 
 namespace mailgrad::net {
 
@@ -18,58 +13,196 @@ constexpr int most_batches_a_turn = 8; // of an outbox, so 4 MiB
 /// Behind the rest of a piece only the next header is wanted, since what lies behind that is copied.
 constexpr std::size_t read_behind_place = 4 << 10;
 constexpr std::chrono::milliseconds pause_without_descriptors{100};
+constexpr std::size_t most_leaving = 256; // those beyond are closed at once
+constexpr int most_reads_of_leaving = 16;
+
+/// Takes connections at a socket that listens.
+/// Threads that of the network.
+class stream_listener final : public connection_maker, public std::enable_shared_from_this<stream_listener> {
+public:
+  stream_listener(asio::io_context& io, descriptor listening, std::function<void(descriptor socket)> told)
+      : socket_(io), retry_(io), told_(std::move(told)) {
+    socket_.assign(listening.number());
+    listening.release();
+  }
+
+  void begin() override {
+    socket_.async_wait(asio::posix::stream_descriptor::wait_read,
+                       [self = shared_from_this()](error_code failed) {
+                         if (!failed && self->socket_.is_open()) self->take_one();
+                       });
+  }
+  void stop() override {
+    error_code ignored;
+    socket_.close(ignored);
+    retry_.cancel();
+  }
+
+private:
+  /// As long as the process has no free descriptor, accepting fails at once, again and again.
+  void take_one() {
+    descriptor taken = accepted_at(socket_.native_handle());
+    if (!taken && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+      retry_.expires_after(pause_without_descriptors);
+      return retry_.async_wait([self = shared_from_this()](error_code cancelled) {
+        if (!cancelled && self->socket_.is_open()) self->begin();
+      });
+    }
+    if (taken) told_(std::move(taken));
+    if (socket_.is_open()) begin();
+  }
+
+  asio::posix::stream_descriptor socket_;
+  asio::steady_timer retry_;
+  std::function<void(descriptor socket)> told_;
+};
 
 } // namespace
+
+std::span<const iovec> outbox::gather(std::span<iovec> parts) const {
+  std::size_t count = 0, skip = begun_;
+  for (const outgoing& frame : frames_)
+    for (byte_view part : {byte_view{frame.header}, frame.content()}) {
+      const std::size_t gone = std::min(skip, part.size());
+      skip -= gone;
+      part = part.subspan(gone);
+      if (part.empty()) continue;
+      if (count == parts.size()) return parts;
+      parts[count++] = {const_cast<std::byte*>(part.data()), part.size()}; // one struct for both ways
+    }
+  return parts.first(count);
+}
+
+void outbox::sent(std::size_t count) {
+  begun_ += count;
+  while (!frames_.empty() && begun_ >= size_of(frames_.front())) {
+    begun_ -= size_of(frames_.front());
+    bytes_ -= size_of(frames_.front());
+    frames_.pop_front();
+  }
+}
+
+bool stream_connection::turn() {
+  // A pipe whose socket does not tell it may take something again.
+  const bool room = is_blocked_ && bytes_->tells_room_as_input() && bytes_->has_room();
+  if (room) is_blocked_ = false;
+  if (!host) return leave_nothing(), false;
+  if (room) host->flush(shared_from_this());
+  return host ? host->read(shared_from_this()) || room : room;
+}
+
+bool stream_connection::send() {
+  std::array<iovec, 2 * outbox::most_frames> parts;
+  while (!out.empty() || bytes_->holds_output()) {
+    if (is_blocked_) return false;
+    const moved m = bytes_->write(out.gather(parts));
+    switch (m.what) {
+    case moved::outcome::some:
+      out.sent(m.count);
+      break;
+    case moved::outcome::later:
+      wait_writable();
+      return false;
+    case moved::outcome::not_yet:
+      if (host) return false;
+      if (!bytes_->give_up_greeting()) out.clear(); // who leaves does not wait to be greeted
+      break;
+    case moved::outcome::ended:
+    case moved::outcome::failed:
+      // What the peer said last may still be there to be read, and then the end. But the system gives its
+      // reason to one of both.
+      if (words_of_failure.empty()) words_of_failure = m.words;
+      is_shut_ = true;
+      out.clear();
+    }
+  }
+  return true;
+}
+
+void stream_connection::wait_readable() {
+  if (is_hot || is_held || !is_open()) return;
+  // There may be something to do that the socket will not tell of.
+  const bool input = bytes_->call_for_input();
+  const bool room = is_blocked_ && bytes_->tells_room_as_input() && bytes_->call_for_room();
+  if (input || room) return look_soon();
+  if (std::exchange(is_waiting_, true)) return;
+  socket_.async_wait(stream_socket::wait_read, [self = shared_from_this()](error_code failed) {
+    self->is_waiting_ = false;
+    if (!failed) self->look();
+  });
+}
+
+void stream_connection::look_soon() {
+  if (std::exchange(looks_soon_, true)) return;
+  asio::post(loop_->io(), [self = shared_from_this()] {
+    self->looks_soon_ = false;
+    self->look();
+  });
+}
+
+void stream_connection::wait_writable() {
+  if (std::exchange(is_blocked_, true)) return;
+  if (bytes_->tells_room_as_input()) return wait_readable();
+  socket_.async_wait(stream_socket::wait_write, [self = shared_from_this()](error_code failed) {
+    self->is_blocked_ = false;
+    if (failed || !self->is_open()) return;
+    if (!self->host) return self->leave_nothing();
+    self->host->flush(self);
+  });
+}
+
+void stream_connection::leave(instant farewell) {
+  host = nullptr;
+  is_held = false;
+  if (loop_->leaving().size() >= most_leaving) return close();
+  const auto self = shared_from_this();
+  loop_->leaving().insert(self);
+  end_.expires_after(of_timer(farewell));
+  end_.async_wait([self](error_code cancelled) {
+    if (!cancelled) self->close();
+  });
+  leave_nothing();
+}
+
+/// Closing while something is unread would make the kernel throw away what is under way, the last words too.
+/// Nobody is told any more of what goes wrong.
+void stream_connection::leave_nothing() try {
+  error_code ignored;
+  if (send() && !std::exchange(is_shut_, true)) socket_.shutdown(stream_socket::shutdown_send, ignored);
+  const std::span<std::byte> room = loop_->scratch();
+  const iovec to{room.data(), room.size()};
+  for (int i = 0; i < most_reads_of_leaving; ++i) {
+    const moved m = bytes_->read({&to, 1});
+    if (m.what == moved::outcome::ended || m.what == moved::outcome::failed) return close();
+    if (m.what == moved::outcome::later) break;
+  }
+  wait_readable();
+} catch (const std::exception&) {
+  close();
+}
+
+void stream_connection::close() {
+  error_code ignored;
+  socket_.close(ignored);
+  end_.cancel();
+  out.clear();
+  loop_->leaving().erase(shared_from_this());
+}
 
 descriptor accepted_at(int listener) noexcept {
   return descriptor(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
-void stream_listener::begin() {
-  socket_.async_wait(asio::posix::stream_descriptor::wait_read,
-                     [self = shared_from_this()](error_code failed) {
-                       if (!failed && self->socket_.is_open()) self->take_one();
-                     });
-}
-
-/// As long as the process has no free descriptor, accepting fails at once, again and again.
-void stream_listener::take_one() {
-  descriptor taken = accepted_at(socket_.native_handle());
-  if (!taken && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-    retry_.expires_after(pause_without_descriptors);
-    return retry_.async_wait([self = shared_from_this()](error_code cancelled) {
-      if (!cancelled && self->socket_.is_open()) self->begin();
-    });
-  }
-  if (taken) told_(std::move(taken));
-  if (socket_.is_open()) begin();
-}
-
-void stream_listener::stop() {
-  error_code ignored;
-  socket_.close(ignored);
-  retry_.cancel();
-}
-
-stream_host::stream_host(stream_loop& loop, server_end* server, client_end* client)
-    : loop_(&loop), at_(server ? static_cast<endpoint*>(server) : client), client_(client), server_(server),
-      clock_(loop.io()) {}
-
-void stream_host::take_at(descriptor listening, stream_listener::took told) {
+void stream_host::take_at(descriptor listening, std::function<void(descriptor)> told) {
   const auto made = std::make_shared<stream_listener>(loop_->io(), std::move(listening), std::move(told));
   listeners_.push_back(made);
   made->begin();
 }
 
-timing stream_host::times() const { return server_ ? server_->times() : client_->own().terms().times; }
-
 void stream_host::dial(instant patience) {
   const connection_id id = loop_->next_id();
   const plane p = client_->wants_bulk() ? plane::bulk : plane::control;
-  if (p == plane::bulk)
-    client_->begin_bulk(id);
-  else
-    client_->begin_control(id);
+  if (p == plane::bulk) client_->begin_bulk(id);
   const auto made = dialer_for(id, p, patience); // which may be forgotten when it begins
   dialer_ = made;
   made->begin();
@@ -91,21 +224,6 @@ stream_host::connection_ptr stream_host::open(connection_id id, const std::strin
   if (at_) loop_->watch(*this);
   if (has(c)) loop_->heat(c);
   return c;
-}
-
-void stream_host::fail(connection_id id, const std::string& words) {
-  client_->closed(id, words, loop_->now());
-  pump();
-}
-
-void stream_host::find_nobody(const std::string& words) {
-  client_->find_nobody(words, loop_->now());
-  pump();
-}
-
-void stream_host::work(const std::function<void(instant)>& what) {
-  what(loop_->now());
-  pump();
 }
 
 /// The one place where an exception becomes the end of a connection: whatever a peer sends, the others go on.
@@ -162,18 +280,6 @@ bool stream_host::read_some(const connection_ptr& c) {
   return true;
 }
 
-/// Who finds no room keeps its place, and who was read goes to the end when it is held again.
-void stream_host::hold(const connection_ptr& c) {
-  if (std::exchange(c->is_held, true)) return;
-  c->is_called = false;
-  c->place_among_held = held_.insert(held_.end(), c);
-}
-
-void stream_host::call(const connection_ptr& c) {
-  c->is_called = true;
-  c->look_soon();
-}
-
 /// Of those that are not read, only the first for whom there is room is called, so that nobody who has waited
 /// less goes before it. When one has been read, it is the turn of the next.
 /// There may be room for one and none for others who have waited longer.
@@ -181,10 +287,14 @@ void stream_host::call_held() {
   if (!at_->reads_others()) return;
   const auto first =
       std::ranges::find_if(held_, [&](const connection_ptr& c) { return at_->reads(c->id(), loop_->now()); });
-  if (first != held_.end()) call(*first);
+  if (first == held_.end()) return;
+  (*first)->is_called = true;
+  (*first)->look_soon();
 }
 
-void stream_host::let_go_of_held(const connection_ptr& c) {
+void stream_host::drop(const connection_ptr& c) {
+  connections_.erase(c->id());
+  std::erase(speakers_, c);
   if (std::exchange(c->is_held, false)) held_.erase(c->place_among_held);
 }
 
@@ -245,33 +355,21 @@ void stream_host::lose(const connection_ptr& c, const moved& last) {
     server_->refuse(c->id(), *last.refused);
     return flush(c);
   }
-  connections_.erase(c->id());
-  std::erase(speakers_, c);
-  let_go_of_held(c);
+  drop(c);
   c->host = nullptr;
   c->close();
-  if (client_ && !heard_ && client_->own().now_is() == session::state::greeting && tries_again(last)) return;
+  const bool is_early = client_ && client_->own().now_is() == session::state::greeting;
+  if (is_early && !heard_ && tries_again(last)) return;
   moved with_words = last;
   if (last.what == moved::outcome::ended && !c->words_of_failure.empty())
     with_words.words = c->words_of_failure;
-  at_->closed(c->id(), end_words(with_words), loop_->now());
-}
-
-std::string stream_host::end_words(const moved& last) const {
-  return client_ && client_->own().now_is() == session::state::greeting ? early_end_words(last) : last.words;
+  at_->closed(c->id(), is_early ? early_end_words(with_words) : with_words.words, loop_->now());
 }
 
 std::string stream_host::early_end_words(const moved& last) const {
   return fmt::format(
       "{} closed the connection before it took us in ({}): expected a server of Mailgrad there",
       server_name(), last.words);
-}
-
-void stream_host::let_go(const connection_ptr& c) {
-  connections_.erase(c->id());
-  std::erase(speakers_, c);
-  let_go_of_held(c);
-  c->leave(times().farewell());
 }
 
 void stream_host::forget() {
@@ -308,8 +406,7 @@ void stream_host::tick() {
   tick_at_ = instant::max();
   if (client_ && connections_.empty()) return; // it is being made once more
   const instant now = loop_->now();
-  const bool is_unanswered = client_ && !heard_ && !connections_.empty() && client_->own().is_overdue(now);
-  if (is_unanswered) {
+  if (client_ && !heard_ && client_->own().is_overdue(now)) {
     const connection_ptr c = connections_.begin()->second;
     let_go(c);
     at_->closed(c->id(),

@@ -1,10 +1,6 @@
-#include <mailgrad/net/stream/stream_loop.hpp>
-
-#include <mailgrad/net/stream/stream_connection.hpp>
 #include <mailgrad/net/stream/stream_host.hpp>
+#include <mailgrad/net/stream/stream_loop.hpp>
 #include <mailgrad/tensor/device.hpp>
-
-#include <algorithm>
 
 namespace mailgrad::net {
 
@@ -25,7 +21,7 @@ stream_loop::stream_loop(std::chrono::microseconds spin) : spin_(spin), scratch_
 stream_loop::~stream_loop() = default;
 
 void stream_loop::run() {
-  while (!is_done()) {
+  while (!stops_at_ || (!leaving_.empty() && now() < *stops_at_)) {
     bool busy = run_posted();
     busy |= read_hot();
     if (hot_.empty() || ++turns_ % turns_between_polls == 0) busy |= io_.poll() > 0;
@@ -37,14 +33,6 @@ void stream_loop::run() {
       sleep(); // and before, no yield: beside threads that compute it would cost milliseconds
   }
 }
-
-void stream_loop::stop(instant farewell) {
-  stops_at_ = now() + farewell;
-  end_.expires_after(of_timer(farewell));
-  end_.async_wait([](error_code) {});
-}
-
-bool stream_loop::is_done() const { return stops_at_ && (leaving_.empty() || now() >= *stops_at_); }
 
 void stream_loop::post(std::function<void()> work) {
   bool wake = false;
@@ -71,8 +59,7 @@ void stream_loop::heat(const std::shared_ptr<stream_connection>& c) {
   c->hot_until = now() + spin_;
   if (std::exchange(c->is_hot, true)) return;
   if (hot_.size() == most_hot) {
-    const auto coldest = std::min_element(
-        hot_.begin(), hot_.end(), [](const auto& a, const auto& b) { return a->hot_until < b->hot_until; });
+    const auto coldest = std::ranges::min_element(hot_, {}, &stream_connection::hot_until);
     (*coldest)->is_hot = false;
     (*coldest)->wait_readable();
     hot_.erase(coldest);
@@ -97,9 +84,6 @@ bool stream_loop::read_hot() {
   return any;
 }
 
-void stream_loop::watch(stream_host& host) { watched_.insert(&host); }
-void stream_loop::unwatch(stream_host& host) { watched_.erase(&host); }
-
 void stream_loop::schedule() {
   scheduled_ = now();
   for (stream_host* host : std::exchange(watched_, {})) host->schedule();
@@ -113,10 +97,8 @@ void stream_loop::sleep() {
     sleeping_ = true;
   }
   io_.run_one();
-  {
-    const std::lock_guard guard(mutex_);
-    sleeping_ = false;
-  }
+  const std::lock_guard guard(mutex_);
+  sleeping_ = false;
   awake_until_ = now() + spin_;
 }
 

@@ -1,15 +1,6 @@
 #include <mailgrad/net/stream/stream_network.hpp>
 
 #include <mailgrad/net/stream/stream_host.hpp>
-#include <mailgrad/net/stream/stream_loop.hpp>
-#include <mailgrad/net/thread_call.hpp>
-
-#include <fmt/format.h>
-
-#include <map>
-#include <stdexcept>
-#include <thread>
-#include <utility>
 
 namespace mailgrad::net {
 
@@ -26,11 +17,6 @@ struct stream_network::implementation {
   }
   implementation(const implementation&) = delete;
   implementation& operator=(const implementation&) = delete;
-
-  template <class Work>
-  std::invoke_result_t<Work> on_thread(Work work) {
-    return call_on(thread, loop, std::move(work));
-  }
 
   const instant patience;
   const host_maker make;
@@ -49,7 +35,7 @@ stream_network::stream_network(const std::string& name, std::chrono::microsecond
 stream_network::~stream_network() = default;
 
 std::string stream_network::listen(server_end& server, const std::string& address) {
-  return self_->on_thread([&] {
+  return call_on(self_->thread, self_->loop, [&] {
     const auto known = self_->hosts.find(&server);
     const auto host =
         known == self_->hosts.end() ? self_->make(self_->loop, &server, nullptr) : known->second;
@@ -60,7 +46,7 @@ std::string stream_network::listen(server_end& server, const std::string& addres
 }
 
 void stream_network::connect(client_end& client, const std::string& address) {
-  self_->on_thread([&] {
+  call_on(self_->thread, self_->loop, [&] {
     const auto host = self_->make(self_->loop, nullptr, &client);
     host->aim_at(address);
     if (!self_->hosts.emplace(&client, host).second)
@@ -70,7 +56,7 @@ void stream_network::connect(client_end& client, const std::string& address) {
 }
 
 void stream_network::forget(endpoint& e) {
-  self_->on_thread([&] {
+  call_on(self_->thread, self_->loop, [&] {
     if (const auto found = self_->hosts.extract(&e)) found.mapped()->forget();
   });
 }

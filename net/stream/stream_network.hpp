@@ -2,11 +2,6 @@
 
 #include <mailgrad/net/network.hpp>
 
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <string>
-
 namespace mailgrad::net {
 
 class stream_host;
@@ -21,7 +16,6 @@ class stream_loop;
 ///     net.connect(client, address);
 ///     net.post(client, [&](instant) { client.own().send(message); });
 ///     net.forget(client);                                            // then it may be destroyed
-///
 /// Guarantees  after forget() has returned, nothing of the endpoint is called, and nothing that was posted
 ///             for it is done. Of many connections none holds up another.
 /// Errors  listen(), connect(): std::invalid_argument for an address that is none; listen():
@@ -41,7 +35,6 @@ public:
   /// Nothing is done if the endpoint is not known.
   void post(endpoint& e, std::function<void(instant now)> work) override;
 
-  /// The moment on the clock of this network.
   instant now() const noexcept override;
 
 protected:
@@ -49,7 +42,6 @@ protected:
   using host_maker = std::function<std::shared_ptr<stream_host>(stream_loop&, server_end*, client_end*)>;
 
   /// `name` is for people. The thread stays awake for `spin`, and connect() tries for `patience`.
-  ///
   /// Errors  std::invalid_argument if a time is negative. std::system_error if there is no thread to be had.
   stream_network(const std::string& name, std::chrono::microseconds spin, std::chrono::milliseconds patience,
                  host_maker make);

@@ -1,21 +1,13 @@
-#include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/listen_address.hpp>
-#include <mailgrad/net/stream/byte_pipe.hpp>
 #include <mailgrad/net/tcp/tcp_host.hpp>
+
+#include <mailgrad/net/tcp/tcp_network.hpp>
 #include <mailgrad/net/tls/tls_pipe.hpp>
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-
-#include <algorithm>
-#include <chrono>
-#include <stdexcept>
-#include <system_error>
-#include <utility>
 
 namespace mailgrad::net {
 
@@ -33,8 +25,7 @@ void set(int socket, int level, int option, int value) noexcept {
 
 /// How much of each connection the kernel holds. Told before it stands, since the largest window is agreed on
 /// at its begin; it may be made less later. A kernel that refuses an option goes on without it.
-void set_buffers(int socket, distance d) noexcept {
-  const int size = d == distance::on_this_machine ? near_buffer_bytes : far_buffer_bytes;
+void set_buffers(int socket, int size) noexcept {
   set(socket, SOL_SOCKET, SO_RCVBUF, size);
   set(socket, SOL_SOCKET, SO_SNDBUF, size);
 }
@@ -59,11 +50,155 @@ void keep_from_children(int socket) noexcept { (void)fcntl(socket, F_SETFD, FD_C
 
 constexpr std::chrono::milliseconds longest_pause{500};
 
+constexpr rlim_t kept_descriptors = 64; // for checkpoints, recordings and whatever else the process opens
+
+/// The system gives the lowest number that is free.
+bool is_of_the_last(int number) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+         static_cast<rlim_t>(number) + kept_descriptors >= limit.rlim_cur;
+}
+
+/// A socket that listens there, with the port that was free.
+descriptor listening_at(asio::io_context& io, listen_address& where) {
+  const tcp::endpoint at(asio::ip::make_address(where.host), where.port);
+  tcp::acceptor acceptor(io);
+  error_code failed;
+  acceptor.open(at.protocol(), failed);
+  if (!failed) keep_from_children(acceptor.native_handle());
+  if (!failed) acceptor.set_option(tcp::acceptor::reuse_address(true), failed);
+  if (!failed) acceptor.native_non_blocking(true, failed);
+  if (!failed) set_buffers(acceptor.native_handle(), far_buffer_bytes); // connections take them over
+  if (!failed) acceptor.bind(at, failed);
+  if (!failed) acceptor.listen(asio::socket_base::max_listen_connections, failed);
+  if (failed)
+    throw std::system_error(failed.value(), std::generic_category(),
+                            fmt::format("cannot listen at {}", to_string(where)));
+  where.port = acceptor.local_endpoint().port();
+  return descriptor(acceptor.release());
+}
+
+constexpr std::chrono::milliseconds pause_before_another{200};
+
+/// One endpoint on a network of TCP: who makes its connections.
+/// Threads that of the network.
+class tcp_host final : public stream_host {
+public:
+  tcp_host(stream_loop& loop, server_end* server, client_end* client, const tcp_options& options)
+      : stream_host(loop, server, client), keys_(options.keys), again_(loop.io()), on_wait_(options.on_wait) {
+  }
+
+  /// A connection is closed at once where the process has few descriptors left.
+  std::string listen(const std::string& address) override {
+    listen_address where = parse_listen_address(address);
+    if (!keys_ && !where.is_loopback())
+      throw std::invalid_argument(fmt::format(
+          "cannot listen at {} without keys, since anybody could join: give --keys DIR (`mailgrad keys "
+          "new DIR` makes it), or listen at 127.0.0.1",
+          address));
+    const tcp family = asio::ip::make_address(where.host).is_v6() ? tcp::v6() : tcp::v4();
+    take_at(listening_at(loop().io(), where), [host = self(), family](descriptor taken) {
+      if (host->is_forgotten() || is_of_the_last(taken.number())) return;
+      tcp::socket socket(host->loop().io());
+      error_code failed;
+      socket.assign(family, taken.number(), failed);
+      if (failed) return;
+      taken.release();
+      if (socket.remote_endpoint(failed).address().is_loopback())
+        set_buffers(socket.native_handle(), near_buffer_bytes);
+      host->stand(host->loop().next_id(), std::move(socket));
+    });
+    return to_string(where);
+  }
+  void aim_at(const std::string& address) override { where_ = parse_server_address(address); }
+  /// Tries for so long where nobody listens, and where connections are closed before a byte comes, as by a
+  /// tunnel whose far end is not there yet.
+  void connect(instant patience) override {
+    patience_ = patience;
+    until_ = loop().now() + patience;
+    dial(patience);
+  }
+
+private:
+  std::shared_ptr<connection_maker> dialer_for(connection_id id, plane p, instant patience) override {
+    // A name may mean several machines, and both connections lead to one.
+    const listen_address& to = p == plane::bulk ? found_ : where_;
+    return std::make_shared<tcp_dialer>(
+        loop().io(), tcp_dialer::plan{to.host, to.port, patience, times().hello(), keys_ == nullptr},
+        [host = self(), id](tcp_dialer::outcome found) {
+          if (found.nobody_listens) return host->find_nobody(found.words);
+          if (!found.words.empty()) return host->fail(id, found.words);
+          error_code gone;
+          const tcp::endpoint peer = found.socket.remote_endpoint(gone);
+          host->found_ = {peer.address().to_string(), peer.port()};
+          host->stand(id, std::move(found.socket));
+        });
+  }
+  std::string server_name() const override { return to_string(where_); }
+
+  /// Words of a server, such as a refusal, are no closing without a word.
+  bool tries_again(const moved& last) override {
+    const bool is_wordless = last.what == moved::outcome::ended ||
+                             (last.what == moved::outcome::failed && !last.refused && !keys_);
+    if (!is_wordless || loop().now() >= until_) return false;
+    if (const auto tell = std::exchange(on_wait_, nullptr))
+      tell(fmt::format(
+          "{} takes connections and closes them, as a tunnel does whose far end is not there yet; "
+          "it tries again for {} s",
+          server_name(), in_seconds(patience_)));
+    again_.expires_after(pause_before_another);
+    again_.async_wait([host = self()](error_code cancelled) {
+      if (cancelled || host->is_forgotten()) return;
+      host->dial(std::max(instant{0}, host->until_ - host->loop().now()));
+    });
+    return true;
+  }
+  std::string early_end_words(const moved& last) const override {
+    if (last.refused)
+      return fmt::format("{}: {}{}", server_name(), last.refused->words(), advice_on(*last.refused));
+    if (last.what == moved::outcome::failed && keys_) return fmt::format("{}: {}", server_name(), last.words);
+    return stream_host::early_end_words(last) + (loop().now() >= until_ ? words_of_patience(patience_) : "");
+  }
+
+  void stand(connection_id id, tcp::socket socket) {
+    set_latency(socket.native_handle());
+    // A server may not take a body for a while, and the control connection then says that it lives.
+    if (!client() || !client()->is_bulk(id)) set_patience(socket.native_handle(), times());
+    // A client knows the server's times when it makes its second connection.
+    for (const auto& [other, x] : connections())
+      if (client() && !client()->is_bulk(other)) set_patience(x->native(), times());
+    error_code gone;
+    const tcp::endpoint peer = socket.remote_endpoint(gone);
+    const std::string from =
+        gone ? "an address that is gone" : to_string(listen_address{peer.address().to_string(), peer.port()});
+    auto pipe = make_pipe(socket.native_handle());
+    open(id, from, std::move(socket), std::move(pipe));
+  }
+  std::unique_ptr<byte_pipe> make_pipe(int socket) const {
+    if (!keys_) return std::make_unique<plain_pipe>(socket);
+    return std::make_unique<tls_pipe>(socket, keys_,
+                                      server() ? tls_pipe::side::server : tls_pipe::side::client,
+                                      tls_pipe::usual_bytes_a_key, buffers_);
+  }
+  std::shared_ptr<tcp_host> self() { return std::static_pointer_cast<tcp_host>(shared_from_this()); }
+
+  const std::shared_ptr<const tls_keys> keys_; ///< null: its connections are plain
+  const std::shared_ptr<tls_buffers> buffers_ = std::make_shared<tls_buffers>();
+  asio::steady_timer again_;
+  std::function<void(std::string)> on_wait_; ///< told once
+  instant patience_{0};
+  instant until_{0};     ///< of patience
+  listen_address where_; ///< of the server, as it was told
+  listen_address found_; ///< of the server, as it was found
+};
+
 } // namespace
 
-tcp_dialer::tcp_dialer(asio::io_context& io, plan p, done told)
-    : io_(&io), plan_(std::move(p)), told_(std::move(told)), resolver_(io), socket_(io), clock_(io),
-      until_(asio::steady_timer::clock_type::now() + of_timer(plan_.patience)) {}
+tcp_network::tcp_network(const tcp_options& options)
+    : stream_network("tcp", options.spin, options.patience,
+                     [options](stream_loop& loop, server_end* server, client_end* client) {
+                       return std::make_shared<tcp_host>(loop, server, client, options);
+                     }) {}
 
 void tcp_dialer::begin() {
   error_code is_name;
@@ -132,8 +267,7 @@ void tcp_dialer::try_next() {
   socket_.open(to.protocol(), last_);
   if (last_) return try_next();
   keep_from_children(socket_.native_handle());
-  set_buffers(socket_.native_handle(),
-              to.address().is_loopback() ? distance::on_this_machine : distance::on_another);
+  set_buffers(socket_.native_handle(), to.address().is_loopback() ? near_buffer_bytes : far_buffer_bytes);
   is_late_ = false;
   clock_.expires_after(of_timer(plan_.answer));
   clock_.async_wait([self = shared_from_this()](error_code cancelled) {
@@ -173,11 +307,8 @@ void tcp_dialer::give_up(std::string words, bool nobody_listens) {
   told({tcp::socket(*io_), std::move(words), nobody_listens});
 }
 
-std::string tcp_dialer::name() const { return to_string(listen_address{plan_.host, plan_.port}); }
-
 std::string tcp_dialer::words_of(error_code failed) const {
-  const std::string tried =
-      plan_.patience.count() > 0 ? fmt::format(", tried for {} s", in_seconds(plan_.patience)) : "";
+  const std::string tried = words_of_patience(plan_.patience);
   if (failed == asio::error::connection_refused)
     return fmt::format(
         "cannot connect to {}: nobody listens there{}: start the server, or check host and port", name(),
@@ -189,141 +320,6 @@ std::string tcp_dialer::words_of(error_code failed) const {
         name(), in_seconds(plan_.answer), tried);
   return fmt::format("cannot connect to {}: {}{}: check the address and the network", name(),
                      failed.message(), tried);
-}
-
-namespace {
-
-constexpr rlim_t kept_descriptors = 64; // for checkpoints, recordings and whatever else the process opens
-
-/// The system gives the lowest number that is free.
-bool is_of_the_last(int number) {
-  rlimit limit{};
-  return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-         static_cast<rlim_t>(number) + kept_descriptors >= limit.rlim_cur;
-}
-
-/// A socket that listens there, with the port that was free.
-descriptor listening_at(asio::io_context& io, listen_address& where) {
-  const tcp::endpoint at(asio::ip::make_address(where.host), where.port);
-  tcp::acceptor acceptor(io);
-  error_code failed;
-  acceptor.open(at.protocol(), failed);
-  if (!failed) keep_from_children(acceptor.native_handle());
-  if (!failed) acceptor.set_option(tcp::acceptor::reuse_address(true), failed);
-  if (!failed) acceptor.native_non_blocking(true, failed);
-  if (!failed) set_buffers(acceptor.native_handle(), distance::on_another); // connections take them over
-  if (!failed) acceptor.bind(at, failed);
-  if (!failed) acceptor.listen(asio::socket_base::max_listen_connections, failed);
-  if (failed)
-    throw std::system_error(failed.value(), std::generic_category(),
-                            fmt::format("cannot listen at {}", to_string(where)));
-  where.port = acceptor.local_endpoint().port();
-  return descriptor(acceptor.release());
-}
-
-constexpr std::chrono::milliseconds pause_before_another{200};
-
-} // namespace
-
-tcp_network::tcp_network(const tcp_options& options)
-    : stream_network("tcp", options.spin, options.patience,
-                     [options](stream_loop& loop, server_end* server, client_end* client) {
-                       return std::make_shared<tcp_host>(loop, server, client, options);
-                     }) {}
-
-tcp_host::tcp_host(stream_loop& loop, server_end* server, client_end* client, const tcp_options& options)
-    : stream_host(loop, server, client), keys_(options.keys), again_(loop.io()), on_wait_(options.on_wait) {}
-
-std::string tcp_host::listen(const std::string& address) {
-  listen_address where = parse_listen_address(address);
-  if (!keys_ && !where.is_loopback())
-    throw std::invalid_argument(fmt::format(
-        "cannot listen at {} without keys, since anybody could join: give --keys DIR (`mailgrad keys "
-        "new DIR` makes it), or listen at 127.0.0.1",
-        address));
-  const tcp family = asio::ip::make_address(where.host).is_v6() ? tcp::v6() : tcp::v4();
-  take_at(listening_at(loop().io(), where), [host = self(), family](descriptor taken) {
-    if (host->is_forgotten() || is_of_the_last(taken.number())) return;
-    tcp::socket socket(host->loop().io());
-    error_code failed;
-    socket.assign(family, taken.number(), failed);
-    if (failed) return;
-    taken.release();
-    if (socket.remote_endpoint(failed).address().is_loopback())
-      set_buffers(socket.native_handle(), distance::on_this_machine);
-    host->stand(host->loop().next_id(), std::move(socket));
-  });
-  return to_string(where);
-}
-
-void tcp_host::connect(instant patience) {
-  patience_ = patience;
-  until_ = loop().now() + patience;
-  dial(patience);
-}
-
-/// Words of a server, such as a refusal, are no closing without a word.
-bool tcp_host::tries_again(const moved& last) {
-  const bool is_wordless =
-      last.what == moved::outcome::ended || (last.what == moved::outcome::failed && !last.refused && !keys_);
-  if (!is_wordless || loop().now() >= until_) return false;
-  if (const auto tell = std::exchange(on_wait_, nullptr))
-    tell(fmt::format("{} takes connections and closes them, as a tunnel does whose far end is not there yet; "
-                     "it tries again for {} s",
-                     server_name(), in_seconds(patience_)));
-  again_.expires_after(pause_before_another);
-  again_.async_wait([host = self()](error_code cancelled) {
-    if (cancelled || host->is_forgotten()) return;
-    host->dial(std::max(instant{0}, host->until_ - host->loop().now()));
-  });
-  return true;
-}
-
-std::shared_ptr<connection_maker> tcp_host::dialer_for(connection_id id, plane p, instant patience) {
-  // A name may mean several machines, and both connections lead to one.
-  const listen_address& to = p == plane::bulk ? found_ : where_;
-  return std::make_shared<tcp_dialer>(
-      loop().io(), tcp_dialer::plan{to.host, to.port, patience, times().hello(), keys_ == nullptr},
-      [host = self(), id](tcp_dialer::outcome found) {
-        if (found.nobody_listens) return host->find_nobody(found.words);
-        if (!found.words.empty()) return host->fail(id, found.words);
-        error_code gone;
-        const tcp::endpoint peer = found.socket.remote_endpoint(gone);
-        host->found_ = {peer.address().to_string(), peer.port()};
-        host->stand(id, std::move(found.socket));
-      });
-}
-
-void tcp_host::stand(connection_id id, tcp::socket socket) {
-  set_latency(socket.native_handle());
-  // A server may not take a body for a while, and the control connection then says that it lives.
-  if (!client() || !client()->is_bulk(id)) set_patience(socket.native_handle(), times());
-  // A client knows the server's times when it makes its second connection.
-  for (const auto& [other, x] : connections())
-    if (client() && !client()->is_bulk(other)) set_patience(x->native(), times());
-  error_code gone;
-  const tcp::endpoint peer = socket.remote_endpoint(gone);
-  const std::string from =
-      gone ? "an address that is gone" : to_string(listen_address{peer.address().to_string(), peer.port()});
-  auto pipe = make_pipe(socket.native_handle());
-  open(id, from, std::move(socket), std::move(pipe));
-}
-
-std::string tcp_host::server_name() const { return to_string(where_); }
-
-std::string tcp_host::early_end_words(const moved& last) const {
-  if (last.refused)
-    return fmt::format("{}: {}{}", server_name(), last.refused->words(), advice_on(*last.refused));
-  if (last.what == moved::outcome::failed && keys_) return fmt::format("{}: {}", server_name(), last.words);
-  const bool tried = patience_.count() > 0 && loop().now() >= until_;
-  return stream_host::early_end_words(last) +
-         (tried ? fmt::format(", tried for {} s", in_seconds(patience_)) : "");
-}
-
-std::unique_ptr<byte_pipe> tcp_host::make_pipe(int socket) const {
-  if (!keys_) return std::make_unique<plain_pipe>(socket);
-  return std::make_unique<tls_pipe>(socket, keys_, server() ? tls_pipe::side::server : tls_pipe::side::client,
-                                    tls_pipe::usual_bytes_a_key, buffers_);
 }
 
 } // namespace mailgrad::net

@@ -1,18 +1,12 @@
 #pragma once
 
 #include <mailgrad/net/stream/stream_network.hpp>
-#include <mailgrad/net/timing.hpp>
 #include <mailgrad/net/tls/tls_keys.hpp>
-
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <string>
 
 namespace mailgrad::net {
 
 struct tcp_options {
-  /// How long the thread reads again and again before it sleeps. An answer that finds it awake is heard
+  /// How long the thread reads again and again before it sleeps; an answer that finds it awake is heard
   /// sooner.
   std::chrono::microseconds spin = usual_spin();
   /// For how long connect() tries again where nobody listens, or where a tunnel closes what it has taken,

@@ -1,24 +1,19 @@
 #include <mailgrad/net/tls/key_folder.hpp>
 
+#include <mailgrad/net/descriptor.hpp>
+
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <openssl/bn.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <stdexcept>
-#include <string_view>
-#include <system_error>
 
 namespace mailgrad::net {
 
 namespace {
-
-std::string pem_of(const EVP_PKEY& key);
 
 using namespace openssl;
 
@@ -75,33 +70,6 @@ std::string text_of(Write write) {
   return {first, static_cast<std::size_t>(size)};
 }
 
-} // namespace
-
-certified_key make_certificate(const std::string& common_name, purpose p, const certified_key* by) {
-  certified_key result{made<openssl::certificate>(X509_new()), openssl::key(EVP_EC_gen("P-256"))};
-  check(result.key != nullptr, "a key");
-  X509* c = result.certificate.get();
-  X509* issuer = by != nullptr ? by->certificate.get() : c;
-  check(X509_set_version(c, X509_VERSION_3), "a certificate");
-  set_number(c);
-  set_name(c, common_name);
-  // A clock that is a little behind on another machine takes it as well.
-  check(X509_gmtime_adj(X509_getm_notBefore(c), -seconds_a_day) != nullptr, "a date");
-  check(X509_time_adj_ex(X509_getm_notAfter(c), days_it_is_good, 0, nullptr) != nullptr, "a date");
-  check(X509_set_issuer_name(c, X509_get_subject_name(issuer)), "a certificate");
-  check(X509_set_pubkey(c, result.key.get()), "a certificate");
-  set_purpose(c, issuer, p);
-  EVP_PKEY* signs = by != nullptr ? by->key.get() : result.key.get();
-  check(X509_sign(c, signs, EVP_sha256()) > 0 ? 1 : 0, "a signature");
-  return result;
-}
-
-std::string pem_of(const X509& certificate) {
-  return text_of([&](BIO* to) { return PEM_write_bio_X509(to, const_cast<X509*>(&certificate)); });
-}
-
-namespace {
-
 std::string pem_of(const EVP_PKEY& key) {
   return text_of([&](BIO* to) {
     return PEM_write_bio_PrivateKey(to, const_cast<EVP_PKEY*>(&key), nullptr, nullptr, 0, nullptr, nullptr);
@@ -112,9 +80,7 @@ constexpr std::array<const char*, 9> names{"ca.pem",     "ca.key",     "server.p
                                            "server.key", "worker.pem", "worker.key",
                                            "shard.pem",  "shard.key",  "token"};
 
-[[noreturn]] void fail(const std::string& path) {
-  throw std::system_error(errno, std::generic_category(), fmt::format("cannot write {}", path));
-}
+[[noreturn]] void fail(const std::string& path) { fail_in_system(fmt::format("cannot write {}", path)); }
 
 void write_file(const std::string& path, std::string_view text, mode_t permission) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, permission);
@@ -140,6 +106,29 @@ std::string random_bytes(std::size_t count) {
 }
 
 } // namespace
+
+certified_key make_certificate(const std::string& common_name, purpose p, const certified_key* by) {
+  certified_key result{made<openssl::certificate>(X509_new()), openssl::key(EVP_EC_gen("P-256"))};
+  check(result.key != nullptr, "a key");
+  X509* c = result.certificate.get();
+  X509* issuer = by != nullptr ? by->certificate.get() : c;
+  check(X509_set_version(c, X509_VERSION_3), "a certificate");
+  set_number(c);
+  set_name(c, common_name);
+  // A clock that is a little behind on another machine takes it as well.
+  check(X509_gmtime_adj(X509_getm_notBefore(c), -seconds_a_day) != nullptr, "a date");
+  check(X509_time_adj_ex(X509_getm_notAfter(c), days_it_is_good, 0, nullptr) != nullptr, "a date");
+  check(X509_set_issuer_name(c, X509_get_subject_name(issuer)), "a certificate");
+  check(X509_set_pubkey(c, result.key.get()), "a certificate");
+  set_purpose(c, issuer, p);
+  EVP_PKEY* signs = by != nullptr ? by->key.get() : result.key.get();
+  check(X509_sign(c, signs, EVP_sha256()) > 0 ? 1 : 0, "a signature");
+  return result;
+}
+
+std::string pem_of(const X509& certificate) {
+  return text_of([&](BIO* to) { return PEM_write_bio_X509(to, const_cast<X509*>(&certificate)); });
+}
 
 void key_folder::make() const {
   for (const char* name : names)

@@ -1,11 +1,8 @@
 #pragma once
 
 #include <mailgrad/net/tls/openssl.hpp>
-#include <mailgrad/net/tls/tls_keys.hpp>
 
 #include <filesystem>
-#include <optional>
-#include <string>
 
 namespace mailgrad::net {
 
@@ -20,7 +17,6 @@ enum class purpose { signs, serves, joins, serves_and_joins };
 
 /// Makes a key on the curve P-256, and a certificate for it that `by` signs; that of an authority signs
 /// itself.
-///
 /// Errors  std::runtime_error in one line.
 certified_key make_certificate(const std::string& common_name, purpose p, const certified_key* by = nullptr);
 

@@ -3,16 +3,11 @@
 #include <mailgrad/net/frame.hpp>
 #include <mailgrad/net/tls/tls_keys.hpp>
 
-#include <openssl/bio.h>
 #include <openssl/err.h>
-#include <openssl/evp.h>
 #include <openssl/ssl.h>
-#include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
-#include <memory>
 #include <new>
-#include <string>
 
 // What of OpenSSL the sources of this folder use, owned. Not installed.
 
@@ -33,7 +28,6 @@ using context = std::unique_ptr<SSL_CTX, freed_by<SSL_CTX_free>>;
 using connection = std::unique_ptr<SSL, freed_by<SSL_free>>;
 using extension = std::unique_ptr<X509_EXTENSION, freed_by<X509_EXTENSION_free>>;
 using key = std::unique_ptr<EVP_PKEY, freed_by<EVP_PKEY_free>>;
-using name = std::unique_ptr<X509_NAME, freed_by<X509_NAME_free>>;
 using session = std::unique_ptr<SSL_SESSION, freed_by<SSL_SESSION_free>>;
 
 /// For what fails only without memory.
@@ -65,29 +59,19 @@ inline std::string common_name(const X509_NAME* n) {
 namespace mailgrad::net {
 
 /// What OpenSSL makes of the keys, for each side of a connection. Not installed.
-class tls_keys::implementation {
-public:
+struct tls_keys::implementation {
   explicit implementation(const certificate_files& files);
   explicit implementation(const std::string& token_file);
   ~implementation();
   implementation(const implementation&) = delete;
   implementation& operator=(const implementation&) = delete;
 
-  SSL_CTX* server() const noexcept { return server_.get(); }
-  SSL_CTX* client() const noexcept { return client_.get(); }
-  bool is_token() const noexcept { return !token_.empty(); }
-  byte_view token() const noexcept { return token_; }
-  /// The digest by which peers tell tokens apart.
-  const std::string& token_name() const noexcept { return token_name_; }
-  const std::string& words() const noexcept { return words_; }
-
-private:
   void take_certificates(SSL_CTX* to, X509* authority, X509* own, EVP_PKEY* key);
 
-  bytes token_;
-  std::string token_name_;
-  std::string words_;
-  openssl::context server_, client_;
+  bytes token;            ///< empty: there are certificates
+  std::string token_name; ///< the digest by which peers tell tokens apart
+  std::string words;
+  openssl::context server, client;
 };
 
 /// What a connection learns of its peer while both prove themselves, for the words of a refusal. Found by

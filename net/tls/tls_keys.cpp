@@ -1,38 +1,35 @@
-#include <mailgrad/net/descriptor.hpp>
-#include <mailgrad/net/frame.hpp>
-#include <mailgrad/net/tls/openssl.hpp>
-#include <mailgrad/net/tls/socket_bio.hpp>
 #include <mailgrad/net/tls/tls_keys.hpp>
 
+#include <mailgrad/net/descriptor.hpp>
+#include <mailgrad/net/tls/tls_pipe.hpp>
+
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <openssl/pem.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <cstddef>
 #include <stdexcept>
-#include <string>
-#include <system_error>
 
 namespace mailgrad::net {
+
+namespace {
+
+using namespace openssl;
+
+constexpr std::size_t token_bytes = 32;
 
 /// Whether others may know what a file holds.
 enum class secrecy { secret, known_to_all };
 
 /// The bytes of a small file.
-///
-/// Errors  std::system_error that names it. std::invalid_argument in one line if it is larger than `most`, or
-///         if others than its owner may read what is secret.
-bytes read_key_file(const std::string& path, secrecy s, std::size_t most = 64 << 10);
-
-bytes read_key_file(const std::string& path, secrecy s, std::size_t most) {
+/// Errors  std::system_error that names it. std::invalid_argument in one line if it is too large, or if
+///         others than its owner may read what is secret.
+bytes read_key_file(const std::string& path, secrecy s) {
+  constexpr std::size_t most = 64 << 10;
   const descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat about {};
   if (!file || fstat(file.number(), &about) != 0)
-    throw std::system_error(errno, std::generic_category(), fmt::format("cannot read the key file {}", path));
+    fail_in_system(fmt::format("cannot read the key file {}", path));
   constexpr mode_t of_others = S_IRWXG | S_IRWXO;
   constexpr mode_t all = 07777;
   if (s == secrecy::secret && (about.st_mode & of_others) != 0)
@@ -43,9 +40,7 @@ bytes read_key_file(const std::string& path, secrecy s, std::size_t most) {
   std::size_t count = 0;
   for (ssize_t n = 1; n != 0 && count < found.size(); count += static_cast<std::size_t>(n)) {
     n = read(file.number(), found.data() + count, found.size() - count);
-    if (n < 0)
-      throw std::system_error(errno, std::generic_category(),
-                              fmt::format("cannot read the key file {}", path));
+    if (n < 0) fail_in_system(fmt::format("cannot read the key file {}", path));
   }
   if (count > most)
     throw std::invalid_argument(
@@ -53,12 +48,6 @@ bytes read_key_file(const std::string& path, secrecy s, std::size_t most) {
   found.resize(count);
   return found;
 }
-
-namespace {
-
-using namespace openssl;
-
-constexpr std::size_t token_bytes = 32;
 
 openssl::bio reader_of(byte_view data) {
   return made<bio>(BIO_new_mem_buf(data.data(), static_cast<int>(data.size())));
@@ -119,7 +108,7 @@ int note_certificate(int is_right, X509_STORE_CTX* checked) {
 /// The token as OpenSSL takes it: as the secret of a session that both had before.
 SSL_SESSION* session_of(SSL* connection) {
   constexpr std::array<unsigned char, 2> aes_256_gcm_sha384{0x13, 0x02};
-  const byte_view token = keys_of(connection).token();
+  const byte_view token = keys_of(connection).token;
   auto s = made<openssl::session>(SSL_SESSION_new());
   const bool is_whole =
       SSL_SESSION_set1_master_key(s.get(), reinterpret_cast<const unsigned char*>(token.data()),
@@ -133,7 +122,7 @@ int offer_token(SSL* connection, const EVP_MD* digest, const unsigned char** nam
                 SSL_SESSION** session) {
   *session = nullptr;
   if (digest != nullptr && EVP_MD_get_type(digest) != NID_sha384) return 1; // no token of ours
-  const std::string& own = keys_of(connection).token_name();
+  const std::string& own = keys_of(connection).token_name;
   *name = reinterpret_cast<const unsigned char*>(own.data());
   *size = own.size();
   *session = session_of(connection);
@@ -144,7 +133,7 @@ int find_token(SSL* connection, const unsigned char* name, std::size_t size, SSL
   const std::string_view offered(reinterpret_cast<const char*>(name), size);
   peer_of(connection).token_name = printable(offered, 64);
   *session = nullptr;
-  if (!keys_of(connection).is_token() || offered != keys_of(connection).token_name()) return 1; // not ours
+  if (keys_of(connection).token.empty() || offered != keys_of(connection).token_name) return 1; // not ours
   *session = session_of(connection);
   return *session != nullptr ? 1 : 0;
 }
@@ -177,7 +166,7 @@ std::string digest_of(byte_view token) {
 } // namespace
 
 tls_keys::implementation::implementation(const certificate_files& files)
-    : server_(context_of(TLS_server_method())), client_(context_of(TLS_client_method())) {
+    : server(context_of(TLS_server_method())), client(context_of(TLS_client_method())) {
   const auto authority = read_certificate(files.authority);
   const auto own = read_certificate(files.certificate);
   const auto key = read_key(files.key);
@@ -190,8 +179,8 @@ tls_keys::implementation::implementation(const certificate_files& files)
                                             files.certificate, name, files.authority,
                                             common_name(X509_get_issuer_name(own.get()))));
   ERR_clear_error();
-  words_ = fmt::format("a certificate of '{}'", name);
-  for (SSL_CTX* to : {server_.get(), client_.get()})
+  words = fmt::format("a certificate of '{}'", name);
+  for (SSL_CTX* to : {server.get(), client.get()})
     take_certificates(to, authority.get(), own.get(), key.get());
 }
 
@@ -206,22 +195,22 @@ void tls_keys::implementation::take_certificates(SSL_CTX* to, X509* authority, X
 }
 
 tls_keys::implementation::implementation(const std::string& token_file)
-    : token_(read_token(token_file)), server_(context_of(TLS_server_method())),
-      client_(context_of(TLS_client_method())) {
-  if (token_.size() != token_bytes)
+    : token(read_token(token_file)), server(context_of(TLS_server_method())),
+      client(context_of(TLS_client_method())) {
+  if (token.size() != token_bytes)
     throw std::invalid_argument(fmt::format("{}: expected a token of {} random bytes, found {}: make one by "
                                             "`mailgrad keys new DIR`",
-                                            token_file, token_bytes, token_.size()));
-  token_name_ = digest_of(token_);
-  words_ = "token " + token_name_;
-  for (SSL_CTX* to : {server_.get(), client_.get()}) SSL_CTX_set_app_data(to, this);
-  SSL_CTX_set_psk_find_session_callback(server_.get(), find_token);
-  SSL_CTX_set_psk_use_session_callback(client_.get(), offer_token);
+                                            token_file, token_bytes, token.size()));
+  token_name = digest_of(token);
+  words = "token " + token_name;
+  for (SSL_CTX* to : {server.get(), client.get()}) SSL_CTX_set_app_data(to, this);
+  SSL_CTX_set_psk_find_session_callback(server.get(), find_token);
+  SSL_CTX_set_psk_use_session_callback(client.get(), offer_token);
   // A server that proves itself by a certificate is none of ours, and no authority is known here.
-  SSL_CTX_set_verify(client_.get(), SSL_VERIFY_PEER, note_certificate);
+  SSL_CTX_set_verify(client.get(), SSL_VERIFY_PEER, note_certificate);
 }
 
-tls_keys::implementation::~implementation() { OPENSSL_cleanse(token_.data(), token_.size()); }
+tls_keys::implementation::~implementation() { OPENSSL_cleanse(token.data(), token.size()); }
 
 tls_keys::tls_keys(std::unique_ptr<implementation> self) : self_(std::move(self)) {}
 tls_keys::~tls_keys() = default;
@@ -232,6 +221,6 @@ std::shared_ptr<const tls_keys> tls_keys::of_certificates(const certificate_file
 std::shared_ptr<const tls_keys> tls_keys::of_token(const std::string& file) {
   return std::shared_ptr<const tls_keys>(new tls_keys(std::make_unique<implementation>(file)));
 }
-const std::string& tls_keys::words() const noexcept { return self_->words(); }
+const std::string& tls_keys::words() const noexcept { return self_->words; }
 
 } // namespace mailgrad::net

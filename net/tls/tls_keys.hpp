@@ -35,7 +35,7 @@ public:
   const std::string& words() const noexcept;
 
   /// Known to the sources that include OpenSSL.
-  class implementation;
+  struct implementation;
   const implementation& own() const noexcept { return *self_; }
 
 private:

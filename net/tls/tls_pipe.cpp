@@ -1,23 +1,10 @@
-#include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/stream/byte_pipe.hpp>
 #include <mailgrad/net/tls/tls_pipe.hpp>
 
-#include <fmt/format.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 
 namespace mailgrad::net {
-
-std::span<std::byte> plain_refusal::place_of(const frame_header& h) {
-  if (h.kind != frame_kind::refusal || said_)
-    throw protocol_error(fmt::format("frame: expected one refusal, found a {}", to_string(h.kind)));
-  return {};
-}
-
-void plain_refusal::take(const frame_header&, byte_view payload) { said_ = decode_refusal(payload); }
 
 namespace {
 
@@ -39,14 +26,148 @@ std::string authorities_of(const SSL* connection) {
   return sk_X509_NAME_num(names) > 0 ? openssl::common_name(sk_X509_NAME_value(names, 0)) : "";
 }
 
+constexpr std::byte handshake_record{22}, data_record{23};
+
+std::size_t number_of(std::span<const std::byte> digits) {
+  std::size_t n = 0;
+  for (const std::byte b : digits) n = n << 8 | std::to_integer<std::size_t>(b);
+  return n;
+}
+
 } // namespace
+
+bool clear_records::follow(byte_view next) {
+  for (const std::byte b : next) {
+    if (has_cipher_) return true;
+    if (record_left_ == 0) {
+      record_[record_bytes_++] = b;
+      if (record_bytes_ < record_.size()) continue;
+      record_bytes_ = 0;
+      record_left_ = number_of(std::span(record_).subspan(3));
+      has_cipher_ = record_[0] == data_record;
+      continue;
+    }
+    --record_left_;
+    if (record_[0] != handshake_record) continue;
+    if (message_left_ > 0) {
+      --message_left_;
+      continue;
+    }
+    message_[message_bytes_++] = b;
+    if (message_bytes_ < message_.size()) continue;
+    message_bytes_ = 0;
+    message_left_ = number_of(std::span(message_).subspan(1));
+    if (message_left_ > most_greeting_message) return false;
+  }
+  return true;
+}
+
+const BIO_METHOD* socket_bio::method() {
+  static const openssl::bio_method made = [] {
+    auto m = openssl::made<openssl::bio_method>(
+        BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "mailgrad socket"));
+    BIO_meth_set_read_ex(m.get(), read);
+    BIO_meth_set_write_ex(m.get(), write);
+    BIO_meth_set_ctrl(m.get(), control);
+    return m;
+  }();
+  return made.get();
+}
+
+socket_bio::~socket_bio() {
+  if (!in_.empty()) spare_->ahead.give(std::move(in_));
+  if (is_lent_) spare_->out.give(std::move(out_));
+}
+
+std::size_t socket_bio::begin_gathering() {
+  if (is_lent_) return most_gathered;
+  if (!spare_->out.any()) return record_bytes;
+  is_lent_ = true;
+  out_ = spare_->out.take();
+  out_.reserve(most_gathered + record_bytes); // with what each record has besides
+  return most_gathered;
+}
+
+int socket_bio::read(BIO* b, char* to, std::size_t room, std::size_t* count) {
+  auto& self = *static_cast<socket_bio*>(BIO_get_data(b));
+  auto* place = reinterpret_cast<std::byte*>(to);
+  BIO_clear_retry_flags(b);
+  if (!self.reads_) {
+    BIO_set_retry_read(b);
+    return 0;
+  }
+  if (!self.holds_input()) {
+    const bool has_buffer = !self.in_.empty() || self.spare_->ahead.any();
+    if (!self.reads_ahead_ || room >= ahead_bytes || !has_buffer) return self.receive(b, place, room, count);
+    self.in_begin_ = self.in_end_ = 0;
+    if (self.in_.empty()) self.in_ = self.spare_->ahead.take();
+    self.in_.resize(ahead_bytes);
+    if (self.receive(b, self.in_.data(), self.in_.size(), &self.in_end_) != 1) return 0;
+  }
+  *count = std::min(room, self.in_end_ - self.in_begin_);
+  std::copy_n(self.in_.begin() + static_cast<std::ptrdiff_t>(self.in_begin_), *count, place);
+  self.in_begin_ += *count;
+  return 1;
+}
+
+void socket_bio::settle() {
+  if (holds_input() || in_.empty()) return;
+  spare_->ahead.give(std::move(in_));
+  in_ = {};
+  in_begin_ = in_end_ = 0;
+}
+
+int socket_bio::receive(BIO* b, std::byte* to, std::size_t room, std::size_t* count) {
+  const ssize_t n = recv(socket_, to, room, MSG_DONTWAIT);
+  if (n > 0) {
+    *count = static_cast<std::size_t>(n);
+    if (records_.follow({to, *count})) return 1;
+    error_ = EMSGSIZE;
+    has_ended_ = true;
+    return 0;
+  }
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+    BIO_set_retry_read(b);
+    return 0;
+  }
+  has_ended_ = true;
+  if (n < 0 && error_ == 0) error_ = errno;
+  return 0;
+}
+
+int socket_bio::write(BIO* b, const char* from, std::size_t size, std::size_t* count) {
+  auto& self = *static_cast<socket_bio*>(BIO_get_data(b));
+  const auto* first = reinterpret_cast<const std::byte*>(from);
+  self.out_.insert(self.out_.end(), first, first + size);
+  *count = size;
+  return 1;
+}
+
+bool socket_bio::flush() {
+  while (sent_ < out_.size()) {
+    const ssize_t n = send(socket_, out_.data() + sent_, out_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n >= 0) {
+      sent_ += static_cast<std::size_t>(n);
+      continue;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
+    // Whoever reads is told why, since the system says it once, and then only that the pipe is broken.
+    if (error_ == 0 && errno != EPIPE) error_ = errno;
+    has_ended_ = true;
+    break;
+  }
+  if (std::exchange(is_lent_, false)) spare_->out.give(std::move(out_));
+  out_ = {};
+  sent_ = 0;
+  return true;
+}
 
 tls_pipe::tls_pipe(int socket, std::shared_ptr<const tls_keys> keys, side s, std::uint64_t bytes_a_key,
                    std::shared_ptr<tls_buffers> spare)
     : handle_(socket), keys_(std::move(keys)), side_(s), bytes_a_key_(bytes_a_key), bytes_left_(bytes_a_key),
       spare_(std::move(spare)), socket_(socket, spare_),
       ssl_(openssl::made<openssl::connection>(
-          SSL_new(s == side::server ? keys_->own().server() : keys_->own().client()))) {
+          SSL_new((s == side::server ? keys_->own().server : keys_->own().client).get()))) {
   SSL_set_app_data(ssl_.get(), &peer_);
   BIO* both_ways = socket_.make_bio().release();
   SSL_set_bio(ssl_.get(), both_ways, both_ways); // takes one reference where both are the same
@@ -73,7 +194,7 @@ moved tls_pipe::read(std::span<const iovec> to) {
     return m;
   }
   case stage::refused:
-    return plain_read(to);
+    return plain_pipe(handle_).read(to);
   case stage::listening:
     return listen();
   }
@@ -92,10 +213,8 @@ moved tls_pipe::look() {
     return {};
   }
   const std::string_view said = as_text(byte_view{first}.first(static_cast<std::size_t>(n)));
-  const bool is_ours = said.front() == 'm';
-  if (side_ == side::server)
-    return refuse(is_ours ? "a peer without keys" : fmt::format("'{}'", printable(said)));
-  if (!is_ours) return refuse(fmt::format("'{}'", printable(said)));
+  if (said.front() != 'm') return refuse(fmt::format("'{}'", printable(said))); // as our frames begin
+  if (side_ == side::server) return refuse("a peer without keys");
   hears_plainly_ = true;
   stage_ = stage::listening;
   return listen();
@@ -107,7 +226,8 @@ moved tls_pipe::greet(std::span<const iovec> to) {
   const int error = SSL_get_error(ssl_.get(), done);
   socket_.flush();
   if (done != 1) return error == SSL_ERROR_WANT_READ ? later() : fail();
-  if (keys_->own().is_token() && SSL_session_reused(ssl_.get()) != 1) return refuse(found_words("no token"));
+  if (!keys_->own().token.empty() && SSL_session_reused(ssl_.get()) != 1)
+    return refuse(found_words("no token"));
   stage_ = stage::open;
   return decrypt(to);
 }
@@ -142,8 +262,6 @@ moved tls_pipe::decrypt(std::span<const iovec> to) {
   return some(count, false);
 }
 
-moved tls_pipe::plain_read(std::span<const iovec> to) { return plain_pipe(handle_).read(to); }
-
 /// OpenSSL goes on no more.
 moved tls_pipe::fail() {
   const unsigned long code = ERR_peek_last_error();
@@ -164,14 +282,15 @@ moved tls_pipe::refuse(std::string found) {
   stage_ = stage::refused;
   return {.what = moved::outcome::failed,
           .words = "other keys",
-          .refused = refusal{refusal_code::keys, expected_words(), std::move(found)}};
+          .refused =
+              refusal{refusal_code::keys, fmt::format("TLS 1.3 with {}", keys_->words()), std::move(found)}};
 }
 
 /// Reads why the server refused, as far as it says so.
 moved tls_pipe::listen() {
   std::array<std::byte, most_greeting_bytes> place;
   const iovec to{place.data(), place.size()};
-  moved m = plain_read({&to, 1});
+  moved m = plain_pipe(handle_).read({&to, 1});
   if (m.what == moved::outcome::later) return m;
   try {
     reason_.feed(byte_view{place}.first(m.count));
@@ -184,17 +303,6 @@ moved tls_pipe::listen() {
             .words = fmt::format("refuses: {}{}", reason_.said()->words(), advice_on(*reason_.said()))};
   if (m.what == moved::outcome::some && !reason_.said()) return later();
   return refuse(hears_plainly_ ? "a server without keys" : found_words(local_reason_));
-}
-
-bool tls_pipe::lets_peer_serve() const {
-  X509* theirs = SSL_get0_peer_certificate(ssl_.get());
-  return theirs == nullptr || X509_check_purpose(theirs, X509_PURPOSE_SSL_SERVER, 0) == 1;
-}
-
-bool tls_pipe::give_up_greeting() {
-  if (side_ != side::server || stage_ != stage::unknown) return false;
-  stage_ = stage::refused;
-  return true;
 }
 
 moved tls_pipe::write(std::span<const iovec> from) {
@@ -252,8 +360,6 @@ void tls_pipe::encrypt_part(byte_view part) {
     bytes_left_ = bytes_a_key_;
   }
 }
-
-std::string tls_pipe::expected_words() const { return fmt::format("TLS 1.3 with {}", keys_->words()); }
 
 std::string tls_pipe::found_words(const std::string& reason) const {
   if (!peer_.token_name.empty()) return "token " + peer_.token_name;

@@ -1,4 +1,4 @@
-#include <mailgrad/net/simulated_network.hpp>
+#include <mailgrad/tests/net/simulated_network.hpp>
 
 #include <mailgrad/tests/support/slices.hpp>
 

@@ -1,8 +1,8 @@
 #include <mailgrad/actors/remote/client_side.hpp>
-#include <mailgrad/net/simulated_network.hpp>
 #include <mailgrad/tests/actors/only.hpp>
 #include <mailgrad/tests/actors/remote/remote_runs.hpp>
 #include <mailgrad/tests/engine/layouts.hpp>
+#include <mailgrad/tests/net/simulated_network.hpp>
 #include <mailgrad/tests/support/deterministic_test.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 

@@ -3,9 +3,9 @@
 #include <mailgrad/kernels/cuda/products.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 #include <mailgrad/net/network.hpp>
-#include <mailgrad/net/simulated_network.hpp>
 #include <mailgrad/tests/actors/remote/remote_runs.hpp>
 #include <mailgrad/tests/actors/runs/gpu_options.hpp>
+#include <mailgrad/tests/net/simulated_network.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 #include <mailgrad/tests/support/simulated_gpu/gpu_control.hpp>
 

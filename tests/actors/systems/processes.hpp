@@ -10,7 +10,7 @@
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
 #include <mailgrad/files/locks.hpp>
-#include <mailgrad/net/simulated_network.hpp>
+#include <mailgrad/tests/net/simulated_network.hpp>
 
 #include <algorithm>
 #include <functional>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <mailgrad/net/simulated_network.hpp>
+#include <mailgrad/tests/net/simulated_network.hpp>
 
 #include <chrono>
 #include <cstdint>

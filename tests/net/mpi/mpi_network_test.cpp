@@ -1,6 +1,6 @@
 #include <mailgrad/net/mpi/mpi_network.hpp>
 
-#include <mailgrad/net/mpi/mpi_loop.hpp>
+#include <mailgrad/net/mpi/mpi_sums.hpp>
 #include <mailgrad/tests/net/awaited_layers.hpp>
 
 #include <gmock/gmock.h>

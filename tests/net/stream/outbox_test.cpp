@@ -1,4 +1,4 @@
-#include <mailgrad/net/stream/stream_connection.hpp>
+#include <mailgrad/net/stream/stream_host.hpp>
 
 #include <mailgrad/tests/net/played_layers.hpp>
 

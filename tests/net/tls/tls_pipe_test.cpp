@@ -1,7 +1,6 @@
 #include <mailgrad/net/tls/tls_pipe.hpp>
 
 #include <mailgrad/net/tls/key_folder.hpp>
-#include <mailgrad/net/tls/socket_bio.hpp>
 #include <mailgrad/tests/net/tcp/plain_listener.hpp>
 #include <mailgrad/tests/support/scratch_files.hpp>
 

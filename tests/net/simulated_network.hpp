@@ -13,8 +13,6 @@
 #include <set>
 #include <vector>
 
-// What a simulated network consists of. Of its own sources alone; not installed.
-
 namespace mailgrad::net {
 
 /// What a connection does to the frames on it. Probabilities are those of each frame.

@@ -1,4 +1,4 @@
-#include <mailgrad/net/simulated_network.hpp>
+#include <mailgrad/tests/net/simulated_network.hpp>
 
 #include <fmt/format.h>
 
@@ -37,7 +37,6 @@ void simulated_network::connect(client_end& client, const std::string& address) 
   from.client = &client;
   const auto found = servers_.find(address);
   const connection_id first{next_connection_};
-  client.begin_control(first);
   if (found == servers_.end()) {
     ++next_connection_;
     const std::string words = fmt::format("nobody listens at {}", address);
