@@ -6,25 +6,16 @@
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/kernels/arithmetic.hpp>
 
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <ctime>
-#include <exception>
 #include <iostream>
 #include <optional>
 #include <sstream>
-#include <stdexcept>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
@@ -113,15 +104,13 @@ void ask_for_help(const CLI::App& app, std::vector<const char*>& words) {
     const auto next = std::ranges::find(below, std::string_view(words[i]), &CLI::App::get_name);
     if (next == below.end() && i == 1) return;
     if (next == below.end())
-      throw std::invalid_argument(
-          fmt::format("help: '{}' has no command '{}'; 'mailgrad help {}' lists what it takes",
-                      at->get_name(), words[i], words[1]));
+      reject("help: '{}' has no command '{}'; 'mailgrad help {}' lists what it takes", at->get_name(),
+             words[i], words[1]);
     at = *next;
   }
   words.push_back("--help");
 }
 
-/// What to type first.
 constexpr std::string_view first_steps =
     "mailgrad: a command is missing. To begin:\n"
     "  mailgrad train           trains a small network, and reports what that cost\n"

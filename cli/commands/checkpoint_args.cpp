@@ -4,7 +4,6 @@
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/data/files.hpp>
-#include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/optim/cures/cure_spec.hpp>
@@ -12,15 +11,11 @@
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 #include <mailgrad/options/spelling.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
-#include <stdexcept>
+#include <ranges>
 #include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
@@ -78,6 +73,19 @@ std::string found_from(const std::string& value, std::string_view option, const 
   return with_plugins_from(value, option, folder);
 }
 
+using seconds = std::chrono::seconds;
+
+constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> units{
+    {{"", 0}, {"s", 1}, {"min", 60}, {"h", 3600}}};
+
+constexpr std::uint64_t longest = 1'000'000; ///< of any unit, so that nanoseconds do not overflow
+
+std::string folder_of_args(const checkpoint& from) {
+  std::string folder; // older ones do not tell it
+  if (from.has(folder_of_args_part)) from.part(folder_of_args_part)->field("folder", folder);
+  return folder;
+}
+
 } // namespace
 
 std::vector<std::string> plugins_in(std::string_view option, const std::string& value) {
@@ -114,23 +122,6 @@ args_from_there found_from(option_args words, const fs::path& typed_in) {
   return found;
 }
 
-namespace {
-
-using seconds = std::chrono::seconds;
-
-constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> units{
-    {{"", 0}, {"s", 1}, {"min", 60}, {"h", 3600}}};
-
-constexpr std::uint64_t longest = 1'000'000; ///< of any unit, so that nanoseconds do not overflow
-
-std::string folder_of_args(const checkpoint& from) {
-  std::string folder; // older ones do not tell it
-  if (from.has(folder_of_args_part)) from.part(folder_of_args_part)->field("folder", folder);
-  return folder;
-}
-
-} // namespace
-
 checkpoint_options understood(const checkpoint_args& w) {
   checkpoint_options o;
   o.folder = w.folder;
@@ -141,9 +132,9 @@ checkpoint_options understood(const checkpoint_args& w) {
   const auto found = std::ranges::find(units, unit, &std::pair<std::string_view, std::int64_t>::first);
   const bool timed = found != units.end() && found->second > 0;
   if (wrong != std::errc() || count == 0 || found == units.end() || (timed && count > longest))
-    throw std::invalid_argument(fmt::format("--checkpoint-every: '{}' is no interval; a number of "
-                                            "mini-batches, as 500, or a time, as 30s, 10min or 2h",
-                                            w.every));
+    reject("--checkpoint-every: '{}' is no interval; a number of mini-batches, as 500, or a time, as 30s, "
+           "10min or 2h",
+           w.every);
   if (timed)
     o.every = seconds(static_cast<std::int64_t>(count) * found->second);
   else
@@ -163,28 +154,21 @@ chosen_checkpoint checkpoint_to_resume(const checkpoint_args& w) {
   return {std::make_shared<const checkpoint>(std::move(found.what)), newest, std::move(words)};
 }
 
-std::uint64_t steps_done(const checkpoint& from) {
+checkpoint_card card_of(const checkpoint& from) {
   checkpoint_card card;
   from.part("run")->field("card", card);
-  return card.steps;
+  return card;
 }
 
 std::string policies_from(const checkpoint& from) {
-  checkpoint_card card;
   kept_schedule schedule;
-  const auto run = from.part("run");
-  run->field("card", card);
-  run->field("schedule", schedule);
+  from.part("run")->field("schedule", schedule);
   std::string text = schedule.policy;
   for (const auto& [step, policy] : schedule.planned) text += fmt::format(", {}@{}", policy, step);
   return text;
 }
 
-args_from_there words_in(const checkpoint& from) {
-  checkpoint_card card;
-  from.part("run")->field("card", card);
-  return found_from(from, std::move(card.words));
-}
+args_from_there words_in(const checkpoint& from) { return found_from(from, card_of(from).words); }
 
 args_from_there found_from(const checkpoint& from, std::vector<std::string> words) {
   return found_from(option_args(with_present_names(std::move(words))), folder_of_args(from));
@@ -200,32 +184,26 @@ std::string format_paths(const checkpoint& from, const option_args& given, const
 }
 
 std::vector<std::string> args_of_keeping(const checkpoint& from) {
-  std::vector<std::string> words{"--checkpoint=" + folder_of(from.path()).string()};
-  const option_args kept = words_in(from).words;
-  for (const std::string& word : kept.all())
-    if (const auto option = option_args::option_of(word);
-        option == "--checkpoint-every" || option == "--keep")
-      words.push_back(word);
-  return words;
+  option_args words = words_in(from).words;
+  words.drop_if([](std::string_view o) { return o != "--checkpoint-every" && o != "--keep"; });
+  std::vector<std::string> all = words.take();
+  all.insert(all.begin(), "--checkpoint=" + folder_of(from.path()).string());
+  return all;
 }
 
 std::string format_left_out(const checkpoint& from, const option_args& given, const checkpoint_args& w) {
-  std::string text;
-  const option_args recorded = words_in(from).words;
-  for (const std::string& word : recorded.all()) {
-    const std::string_view option = option_args::option_of(word);
-    if (!w.same_outputs && is_output_option(option) && !given.has(option))
-      text += (text.empty() ? "" : ", ") + printable(word);
-  }
-  return text.empty() ? text : fmt::format("; without {}, which --same-outputs would write", text);
+  option_args recorded = words_in(from).words;
+  recorded.drop_if([&](std::string_view option) {
+    return w.same_outputs || !is_output_option(option) || given.has(option);
+  });
+  if (recorded.all().empty()) return {};
+  return fmt::format("; without {}, which --same-outputs would write",
+                     fmt::join(recorded.all() | std::views::transform(printable), ", "));
 }
 
 option_args args_to_resume(const checkpoint& from, const option_args& given, const checkpoint_args& w) {
-  const option_args recorded = words_in(from).words;
-  option_args words = recorded;
-  if (!w.same_outputs)
-    for (const std::string& word : recorded.all())
-      if (const auto option = option_args::option_of(word); is_output_option(option)) words.drop(option);
+  option_args words = words_in(from).words;
+  if (!w.same_outputs) words.drop_if(is_output_option);
   words.set("--checkpoint=" + folder_of(from.path()).string());
   if (given.has("--steps") || given.has("--epochs")) words.drop({"--steps", "--epochs"});
   for (const std::string& word : given.all()) // who goes on with cores alone may have no GPU

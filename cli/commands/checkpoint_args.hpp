@@ -2,15 +2,10 @@
 
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
+#include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/engine/plan/training_options.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
@@ -26,9 +21,8 @@ std::vector<std::string> plugins_in(std::string_view option, const std::string& 
 std::vector<std::string> plugins_in(const std::vector<std::string>& words);
 
 /// A relative path that leads to something here stays as it was typed. Any other is taken from the folder in
-/// which it was typed: the data, the model, the plug-ins, the keys and a trace of delays, and the files that
-/// the run is to write. What is no path, such as the name of a model that is built in, stays. An empty folder
-/// is that of this command.
+/// which it was typed. What is no path, such as the name of a built-in model, stays. An empty folder is that
+/// of this command.
 args_from_there found_from(option_args words, const std::filesystem::path& typed_in);
 
 /// The values of the options about checkpoints, before they are interpreted.
@@ -54,21 +48,19 @@ struct chosen_checkpoint {
 /// Errors  file_error: there is none.
 chosen_checkpoint checkpoint_to_resume(const checkpoint_args& w);
 
+/// What the checkpoint says of its run. This and all below throw archive_error if it lacks that.
+checkpoint_card card_of(const checkpoint& from);
 /// The steps that were done, and the policies from then on, as --policy has them: "sync, ssp:1@2000".
-std::uint64_t steps_done(const checkpoint& from);
+inline std::uint64_t steps_done(const checkpoint& from) { return card_of(from).steps; }
 std::string policies_from(const checkpoint& from);
 
 /// The options in a checkpoint, with their paths as they lead to something from here.
-///
-/// Errors  archive_error: the checkpoint lacks them.
 args_from_there words_in(const checkpoint& from);
 /// The same of `words` that are kept in the checkpoint beside them.
 args_from_there found_from(const checkpoint& from, std::vector<std::string> words);
 
 /// The options by which a run that goes on from `from` keeps its checkpoints: in the same folder, wherever
 /// that lies now, as often as before, and as many.
-///
-/// Errors  archive_error: the checkpoint lacks them.
 std::vector<std::string> args_of_keeping(const checkpoint& from);
 
 /// "; the paths of --data, --save are those of /srv/first": of the options of a checkpoint, these name
@@ -81,8 +73,6 @@ std::string format_left_out(const checkpoint& from, const option_args& given, co
 /// The options of a run that is resumed: those of the checkpoint, but for the ones that were given now, and
 /// for those that name outputs unless `w` takes them. Unless these say otherwise, its checkpoints go into the
 /// folder of the one it goes on from.
-///
-/// Errors  archive_error: the checkpoint lacks them.
 option_args args_to_resume(const checkpoint& from, const option_args& given, const checkpoint_args& w);
 
 } // namespace mailgrad

@@ -7,16 +7,10 @@
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <iostream>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
+#include <ranges>
 
 // Scripts by which a shell completes the words of the tool, made of what the commands declare.
 
@@ -35,7 +29,7 @@ struct declared_option {
 struct declared_command {
   std::string words; ///< "lab run"; none: the program itself
   std::string what;
-  std::vector<std::string> commands; ///< below it, as "run"
+  std::vector<std::pair<std::string, std::string>> commands; ///< below it, as "run", and what each does
   std::vector<declared_option> options;
 };
 
@@ -92,14 +86,15 @@ void declare(CLI::App& app, const std::string& words, std::vector<declared_comma
   for (CLI::Option* option : app.get_options())
     if (!option->get_group().empty()) all[here].options.push_back(declared(*option));
   for (CLI::App* below : app.get_subcommands([](CLI::App*) { return true; })) {
-    all[here].commands.push_back(below->get_name());
+    all[here].commands.emplace_back(below->get_name(), below->get_description());
     declare(*below, words.empty() ? below->get_name() : words + ' ' + below->get_name(), all);
   }
 }
 
 /// All names of options and commands that may stand behind the words of `c`.
 std::string named_in(const declared_command& c) {
-  std::vector<std::string> all = c.commands;
+  std::vector<std::string> all;
+  for (const auto& [name, what] : c.commands) all.push_back(name);
   for (const declared_option& o : c.options)
     all.insert(all.end(), o.names.empty() ? o.values.begin() : o.names.begin(),
                o.names.empty() ? o.values.end() : o.names.end());
@@ -108,10 +103,8 @@ std::string named_in(const declared_command& c) {
 
 /// "'train --lr'|'train --save'": the words before a value, as patterns of bash and zsh.
 std::string before_value(const declared_command& c, const declared_option& o) {
-  std::string patterns;
-  for (const std::string& name : o.names)
-    patterns += fmt::format("{}'{} {}'", patterns.empty() ? "" : "|", c.words, name);
-  return patterns;
+  const auto pattern = [&](const std::string& name) { return fmt::format("'{} {}'", c.words, name); };
+  return fmt::format("{}", fmt::join(o.names | std::views::transform(pattern), "|"));
 }
 
 std::string all_words(const std::vector<declared_command>& all) {
@@ -187,9 +180,7 @@ std::string for_zsh(const std::vector<declared_command>& all) {
           "  case $command in\n";
   for (const declared_command& c : all) {
     text += fmt::format("    '{}') named=(", c.words);
-    for (const declared_command& below : all)
-      for (const std::string& name : c.commands)
-        if (below.words == (c.words.empty() ? name : c.words + ' ' + name)) text += entry(name, below.what);
+    for (const auto& [name, what] : c.commands) text += entry(name, what);
     for (const declared_option& o : c.options) {
       for (const std::string& name : o.names) text += entry(name, o.what);
       if (o.names.empty())
@@ -200,8 +191,8 @@ std::string for_zsh(const std::vector<declared_command>& all) {
   return text + "  esac\n"
                 "  _describe -o word named || _files\n"
                 "}\n"
-                "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _mailgrad \"$@\"; "
-                "else compdef _mailgrad mailgrad; fi\n";
+                "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _mailgrad \"$@\"; else compdef "
+                "_mailgrad mailgrad; fi\n";
 }
 
 /// The condition of fish under which `c` is the command of a line.
@@ -218,11 +209,8 @@ std::string for_fish(const std::vector<declared_command>& all) {
   std::string text = "# Completes the words of mailgrad in fish: mailgrad completion fish | source\n";
   for (const declared_command& c : all) {
     const std::string next = c.words.empty() ? "" : "; and test (count (commandline -opc)) -eq 2";
-    for (const declared_command& below : all)
-      for (const std::string& name : c.commands)
-        if (below.words == (c.words.empty() ? name : c.words + ' ' + name))
-          text += fmt::format("complete -c mailgrad -n '{}{}' -f -a {}{}\n", when_in(c), next, name,
-                              what(below.what));
+    for (const auto& [name, words] : c.commands)
+      text += fmt::format("complete -c mailgrad -n '{}{}' -f -a {}{}\n", when_in(c), next, name, what(words));
     for (const declared_option& o : c.options) {
       std::string line = fmt::format("complete -c mailgrad -n '{}'", when_in(c));
       for (const std::string& name : o.names)

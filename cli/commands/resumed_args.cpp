@@ -1,24 +1,10 @@
 #include <mailgrad/cli/commands/resumed_args.hpp>
 
-#include <mailgrad/cli/commands/checkpoint_args.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
-#include <mailgrad/cli/device_option.hpp>
-#include <mailgrad/cli/option_table.hpp>
-#include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/run_outputs.hpp>
-#include <mailgrad/engine/checkpoint/kept_run.hpp>
 #include <mailgrad/options/spelling.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <filesystem>
 #include <iterator>
-#include <stdexcept>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
@@ -33,11 +19,7 @@ train_args values_of(const option_args& words, const checkpoint& from) {
   add_batches_sent(table, values.remote);
   add_wire(table, values.remote);
   add_server(table, values.remote);
-  try {
-    parser.parse(std::vector<std::string>(words.all().rbegin(), words.all().rend())); // in reverse order
-  } catch (const CLI::ParseError& e) {
-    throw std::invalid_argument("checkpoint '" + from.path().string() + "': " + explain(parser, e));
-  }
+  parse<std::invalid_argument>(parser, words.all(), "checkpoint '" + from.path().string() + "'");
   return values;
 }
 
@@ -51,11 +33,8 @@ std::vector<std::string> plugins_of_run(const checkpoint& from, const option_arg
   return plugins_in(words);
 }
 
-std::uint32_t workers_of(const checkpoint& from) {
-  checkpoint_card card;
-  from.part("run")->field("card", card);
-  return std::max(1U, card.workers); // whoever wrote it
-}
+/// A card of 0 may come from whoever wrote the file.
+std::uint32_t workers_of(const checkpoint& from) { return std::max(1U, card_of(from).workers); }
 
 /// The cores for so many workers, each with so many devices, over which its model spans.
 std::string on_cores(std::uint32_t workers, std::uint32_t each) {
@@ -87,10 +66,9 @@ option_args within_one_process(option_args words, const train_args& w) {
 }
 
 /// The options of its server, which a run leaves behind when it comes into another program.
-std::vector<std::string> args_of_server(const option_args& words) {
-  option_args all = words;
-  all.drop_if([](std::string_view option) { return option != "--wire" && !is_of(option, of_server); });
-  return all.take();
+std::vector<std::string> args_of_server(option_args words) {
+  words.drop_if([](std::string_view option) { return option != "--wire" && !is_of(option, of_server); });
+  return words.take();
 }
 
 /// The same of a server that it had left before.
@@ -127,14 +105,17 @@ option_args for_server(option_args words, const going_on& run) {
   return words;
 }
 
+/// Of one process, without what names its workers.
+option_args without_workers(option_args words, const going_on& run) {
+  words = within_one_process(std::move(words), run.was);
+  words.drop_if([](std::string_view o) { return o == "--workers" || is_of(o, of_one_process); });
+  return words;
+}
+
 /// The workers of a server, or of this process, become processes that it starts.
 option_args for_processes(option_args words, const going_on& run) {
-  const std::uint32_t workers = run.now.remote.processes;
-  const std::uint32_t each = devices_of_each(run);
-  words = within_one_process(std::move(words), run.was);
-  words.drop("--workers");
-  words.drop_if([](std::string_view option) { return is_of(option, of_one_process); });
-  if (run.was.remote.serve) words.set(on_cores(workers, each));
+  words = without_workers(std::move(words), run);
+  if (run.was.remote.serve) words.set(on_cores(run.now.remote.processes, devices_of_each(run)));
   words.set(run.given);
   return words;
 }
@@ -154,9 +135,7 @@ option_args for_one_program(option_args words, const going_on& run) {
 
 /// The same for the ranks of a launcher, which say by themselves what they are.
 option_args for_ranks(option_args words, const going_on& run) {
-  words = within_one_process(std::move(words), run.was);
-  words.drop("--workers");
-  words.drop_if([](std::string_view option) { return is_of(option, of_one_process); });
+  words = without_workers(std::move(words), run);
   words.set(run.given);
   return words;
 }
@@ -190,9 +169,8 @@ void require_named_plugins(const checkpoint& from, const option_args& given,
     options += " --plugin " + shell_word(file);
   }
   if (files.empty()) return;
-  throw std::invalid_argument(
-      fmt::format("checkpoint '{}' names plug-ins, which are code: {}; if you trust them, give{}",
-                  from.path().string(), files, options));
+  reject("checkpoint '{}' names plug-ins, which are code: {}; if you trust them, give{}",
+         from.path().string(), files, options);
 }
 
 std::vector<std::string> outputs_of_replay(const checkpoint& from, const option_args& given) {

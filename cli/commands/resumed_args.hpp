@@ -1,12 +1,6 @@
 #pragma once
 
 #include <mailgrad/cli/commands/train_args.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
-
-#include <CLI/CLI.hpp>
-
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -30,7 +24,6 @@ void require_named_plugins(const checkpoint& from, const option_args& given,
 /// recording.
 std::vector<std::string> outputs_of_replay(const checkpoint& from, const option_args& given);
 
-/// A run that goes on.
 struct resumed_args {
   train_args values;
   std::vector<std::string> words; ///< for its next checkpoint

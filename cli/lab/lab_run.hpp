@@ -2,24 +2,16 @@
 
 #include <mailgrad/cli/commands/train_args.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
+#include <mailgrad/cli/program.hpp>
 #include <mailgrad/engine/account/time_source.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
 #include <mailgrad/lab/virtual_run.hpp>
-
-#include <chrono>
-#include <cstdint>
-#include <iostream>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
 /// Shows what is done of a run in virtual time, a few times in each second of this machine.
 class lab_progress {
 public:
-  lab_progress(std::uint64_t steps, bool quiet)
-      : display_(std::cerr, quiet ? progress_display::style::none : progress_display::suitable_style(),
-                 steps) {}
+  lab_progress(std::uint64_t steps, bool quiet) : display_(quiet, steps) {}
 
   void show(training_progress p) {
     constexpr instant between = std::chrono::milliseconds{200};
@@ -43,12 +35,15 @@ private:
 train_args lab_args();
 
 /// Which workers these words simulate, with which links.
-///
-/// Errors  as parse_wire_format().
 lab::virtual_run_options simulated_workers(const train_args& w);
 
-/// Trains in virtual time, and prints and writes what the words ask for. `given` are the words, for the
-/// report. Returns an exit code.
-int run_in_lab(const train_args& w, std::vector<std::string> given);
+// Subcommands of `mailgrad lab`. What a signal leaves unfinished is left out.
+
+command make_lab_run(CLI::App& parent);
+/// Runs the cells of a sweep that have no row yet, and writes tables, pictures and a page of all.
+command make_lab_sweep(CLI::App& parent);
+/// Repeats a recorded run, trains it once more under other conditions in virtual time, and prints both side
+/// by side.
+command make_lab_what_if(CLI::App& parent);
 
 } // namespace mailgrad

@@ -2,16 +2,10 @@
 
 #include <mailgrad/cli/report/report_file.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
-
-#include <nlohmann/json.hpp>
 
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace mailgrad {
 

@@ -5,20 +5,13 @@
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/format_report.hpp>
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
-#include <algorithm>
 #include <array>
-#include <cstdint>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
 namespace {
 
-using nlohmann::ordered_json;
+using json = nlohmann::ordered_json;
 
 constexpr std::size_t columns = 7;
 constexpr std::array<const char*, columns> headings{"member",  "state",       "since",  "heard",
@@ -38,7 +31,7 @@ std::string ago(double seconds) {
 }
 
 /// "2 workers joined, 1 lost; 1 parameter host joined"
-std::string format_counts(const ordered_json& counts) {
+std::string format_counts(const json& counts) {
   std::string text;
   for (const auto& [role, states] : counts.items()) {
     std::string of_role;
@@ -53,14 +46,8 @@ std::string format_counts(const ordered_json& counts) {
   return text;
 }
 
-std::string joined_names(const ordered_json& names) {
-  std::string text;
-  for (const ordered_json& name : names) text.append(text.empty() ? "" : ",").append(name.get<std::string>());
-  return text;
-}
-
 /// "was lost 2 times, the last time: it was killed". An older run does not tell how often.
-std::string last_words(const ordered_json& m, std::uint64_t losses) {
+std::string last_words(const json& m, std::uint64_t losses) {
   std::string why = printable(m.at("why").get<std::string>());
   const bool stays = m.at("state") == "joined" || m.at("state") == "done";
   if (losses > 1 && m.at("state") != "left")
@@ -68,15 +55,15 @@ std::string last_words(const ordered_json& m, std::uint64_t losses) {
   return stays && losses == 1 ? "was lost: " + why : why;
 }
 
-table_row row_of(const ordered_json& m) {
+table_row row_of(const json& m) {
   const auto losses = m.value("losses", std::uint64_t{0});
   const auto text = [&](const char* field) { return printable(m.at(field).get<std::string>()); };
-  const ordered_json& heard = m.at("heard_seconds");
+  const json& heard = m.at("heard_seconds");
   const std::string state = m.at("state") == "joined" && losses > 0 ? "back" : text("state");
   return {{fmt::format("{} {}", text("role"), m.at("number").get<std::uint64_t>()), state,
            ago(m.at("since_seconds").get<double>()), heard.is_null() ? "unknown" : ago(heard.get<double>()),
            text("address"), std::to_string(m.at("incarnation").get<std::uint64_t>()),
-           printable(joined_names(m.at("devices")))},
+           printable(fmt::format("{}", fmt::join(m.at("devices").get<std::vector<std::string>>(), ",")))},
           last_words(m, losses)};
 }
 
@@ -88,35 +75,18 @@ std::string line_of(const table_row& row, const std::array<std::size_t, columns>
   return line + '\n';
 }
 
-std::uint64_t count_of(const ordered_json& counts) {
+std::uint64_t count_of(const json& counts) {
   std::uint64_t all = 0;
   for (const auto& [role, states] : counts.items())
     for (const auto& [state, number] : states.items()) all += number.get<std::uint64_t>();
   return all;
 }
 
-} // namespace
-
-std::string format_members(const ordered_json& members) {
-  const ordered_json& counts = members.at("counts");
-  if (counts.empty()) return "";
-  std::vector<table_row> rows{{}};
-  std::ranges::copy(headings, rows[0].cells.begin());
-  for (const ordered_json& m : members.at("listed")) rows.push_back(row_of(m));
-  std::array<std::size_t, columns> widths{};
-  for (const table_row& row : rows)
-    for (std::size_t c = 0; c < columns; ++c) widths[c] = std::max(widths[c], row.cells[c].size());
-  std::string text = fmt::format("members       {}\n", format_counts(counts));
-  for (const table_row& row : rows) text += line_of(row, widths);
-  const std::uint64_t unreported =
-      count_of(counts) - std::min<std::uint64_t>(count_of(counts), rows.size() - 1);
-  if (unreported > 0) text += fmt::format("  and {} more, which give less cause for concern\n", unreported);
-  return text;
-}
-
-namespace {
-
-using nlohmann::ordered_json;
+/// Shards of one process whose figures are missing in the report of a run in progress, or older than it.
+struct late_shards {
+  std::vector<late_figures> figures; ///< of each; all are known, or none is
+  std::optional<run_member> host{};  ///< the parameter host that has them; none: the server, or unknown
+};
 
 std::optional<run_member> host_of(std::uint32_t shard, const std::vector<run_member>& members) {
   const auto host = std::ranges::find_if(
@@ -171,8 +141,8 @@ std::vector<late_shards> late_of(const training_report& so_far, const std::vecto
   return all;
 }
 
-} // namespace
-
+/// "late          the figures of shards 0, 1 are of 0.8 s ago; parameter host 0, which holds them, was heard
+/// 0.8 s ago", a line for each.
 std::string in_words(const std::vector<late_shards>& all) {
   std::string text;
   for (const late_shards& x : all)
@@ -180,23 +150,17 @@ std::string in_words(const std::vector<late_shards>& all) {
   return text;
 }
 
-std::string to_json(const std::vector<late_shards>& all) {
-  const auto known = [](const std::optional<double>& x) { return x ? ordered_json(*x) : ordered_json(); };
-  ordered_json list = ordered_json::array();
+json to_json(const std::vector<late_shards>& all) {
+  const auto known = [](const std::optional<double>& x) { return x ? json(*x) : json(); };
+  json list = json::array();
   for (const late_shards& x : all)
     for (const late_figures& f : x.figures)
       list.push_back({{"shard", f.shard},
                       {"seconds_old", known(f.seconds_old)},
-                      {"parameter_host", x.host ? ordered_json(x.host->number) : ordered_json()},
-                      {"heard_seconds", x.host ? known(x.host->heard) : ordered_json()}});
-  return list.dump();
+                      {"parameter_host", x.host ? json(x.host->number) : json()},
+                      {"heard_seconds", x.host ? known(x.host->heard) : json()}});
+  return list;
 }
-
-namespace {
-using json = nlohmann::ordered_json;
-}
-
-namespace {
 
 /// Without the figures of single pairs, which grow by workers times shards, and those of single workers,
 /// where these are too many. Left out before they are written, since writing them takes seconds. Their sums
@@ -237,12 +201,29 @@ std::vector<std::string> shortened(std::vector<std::string> waits) {
 
 } // namespace
 
+std::string format_members(const json& members) {
+  const json& counts = members.at("counts");
+  if (counts.empty()) return "";
+  std::vector<table_row> rows{{}};
+  std::ranges::copy(headings, rows[0].cells.begin());
+  for (const json& m : members.at("listed")) rows.push_back(row_of(m));
+  std::array<std::size_t, columns> widths{};
+  for (const table_row& row : rows)
+    for (std::size_t c = 0; c < columns; ++c) widths[c] = std::max(widths[c], row.cells[c].size());
+  std::string text = fmt::format("members       {}\n", format_counts(counts));
+  for (const table_row& row : rows) text += line_of(row, widths);
+  const std::uint64_t unreported =
+      count_of(counts) - std::min<std::uint64_t>(count_of(counts), rows.size() - 1);
+  if (unreported > 0) text += fmt::format("  and {} more, which give less cause for concern\n", unreported);
+  return text;
+}
+
 std::string status_of(training_report so_far, const std::vector<std::string>& waits) {
   const std::vector<run_member> members = std::exchange(so_far.members, {});
   json all = json::parse(state_event(shortened(so_far), shortened(waits)));
   if (so_far.workers > most_pairs_reported) leave_workers_out(all);
   const std::vector<late_shards> late = late_of(so_far, members);
-  if (!late.empty()) all["late"] = json::parse(to_json(late));
+  if (!late.empty()) all["late"] = to_json(late);
   all["report"].erase("members");
   all["members"] = json::parse(to_json(members));
   all["text"] = in_words(so_far) + in_words(late);

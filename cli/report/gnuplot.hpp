@@ -5,7 +5,6 @@
 
 namespace mailgrad {
 
-/// A picture that gnuplot draws.
 struct picture {
   std::string name; ///< of its file, without a suffix: "loss-time"
   std::string title;
@@ -40,12 +39,9 @@ std::string as_html(std::string_view text);
 
 /// The page up to its heading.
 std::string html_begin(std::string_view title, std::string_view heading);
-/// What ends it.
 std::string html_end();
 
 /// A picture, drawn into the page, and its caption below it; without a script, its title and its caption.
-///
-/// Errors  as draw().
 std::string html_figure(const picture& p);
 
 } // namespace mailgrad
