@@ -49,19 +49,9 @@ std::vector<std::string> commands_of(const CLI::App& app) {
   return names;
 }
 
-/// The long names of all options, without dashes.
-std::vector<std::string> options_of(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options())
-    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
-  return names;
-}
-
 std::string suggested(std::string_view word, const std::vector<std::string>& names) {
   return suggestion(word, std::vector<std::string_view>(names.begin(), names.end()));
 }
-
-bool is_option(std::string_view word) { return word.starts_with("--") && word.size() > 2; }
 
 /// The option or argument at the beginning of the parser's message, such as "--batch: ...".
 const CLI::Option* option_in(std::string_view message, const CLI::App& command) {
@@ -76,50 +66,41 @@ const CLI::Option* option_in(std::string_view message, const CLI::App& command) 
   return nullptr;
 }
 
-/// "--a excludes --b" as {"--a", "--b"}
-std::pair<std::string, std::string> both_ends(std::string_view message) {
-  return {std::string(message.substr(0, message.find(' '))),
-          std::string(message.substr(message.rfind(' ') + 1))};
-}
-
 /// Finds an option whose value was forgotten, so that it took the next option for its value.
 std::string forgotten_value(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
     for (const std::string& value : option->results())
-      if (is_option(value)) return option->get_name() + " needs a value before '" + value + "'";
+      if (value.starts_with("--") && value.size() > 2)
+        return option->get_name() + " needs a value before '" + value + "'";
   return {};
 }
 
-/// Of the description of an option, what it is; the rest is for its help.
-std::string first_words(const std::string& text) {
-  std::size_t end = text.size();
-  for (const char* mark : {"; ", ". ", ": "}) end = std::min(end, text.find(mark));
-  return text.substr(0, end);
+template <class Error>
+bool is(const CLI::ParseError& e) {
+  return dynamic_cast<const Error*>(&e) != nullptr;
 }
 
 /// Rewrites the parser's message, which is written for programmers, for the user of the tool.
 std::string in_words(const CLI::ParseError& e, const CLI::App& command) {
   const std::string why = e.what();
-  if (dynamic_cast<const CLI::ExcludesError*>(&e) != nullptr) {
-    const auto [one, other] = both_ends(why);
+  const std::string one = why.substr(0, why.find(' ')), other = why.substr(why.rfind(' ') + 1);
+  if (is<CLI::ExcludesError>(e))
     return fmt::format("{} and {} exclude each other: give one of them", one, other);
-  }
-  if (dynamic_cast<const CLI::RequiresError*>(&e) != nullptr) {
-    const auto [one, other] = both_ends(why);
-    return fmt::format("{} makes sense only with {}: add it", one, other);
-  }
-  if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr && !commands_of(command).empty())
+  if (is<CLI::RequiresError>(e)) return fmt::format("{} makes sense only with {}: add it", one, other);
+  if (is<CLI::RequiredError>(e) && !commands_of(command).empty())
     return "a command is missing; " + suggested("", commands_of(command));
   const CLI::Option* option = option_in(why, command);
-  if (option == nullptr || dynamic_cast<const CLI::ValidationError*>(&e) != nullptr) return why;
+  if (option == nullptr || is<CLI::ValidationError>(e)) return why;
   const std::string name = option->get_name();
-  if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr)
+  if (is<CLI::RequiredError>(e)) {
+    std::string what = option->get_description(); // its first words; the rest is for its help
+    for (const char* mark : {"; ", ". ", ": "}) what = what.substr(0, what.find(mark));
     return fmt::format("the {} '{}' is missing: {}", name.starts_with('-') ? "option" : "argument", name,
-                       first_words(option->get_description()));
+                       what);
+  }
   if (option->get_expected_max() == 0) return name + " takes no value";
   const auto values = option->results();
-  if (dynamic_cast<const CLI::ConversionError*>(&e) != nullptr && !values.empty())
-    return name + " cannot be '" + values.front() + "'";
+  if (is<CLI::ConversionError>(e) && !values.empty()) return name + " cannot be '" + values.front() + "'";
   if (values.size() > 1) return fmt::format("{} is given {} times: give it once", name, values.size());
   return name + " needs a value";
 }
@@ -141,22 +122,26 @@ std::string owner_of(const CLI::App& command, const std::string& letters) {
 std::string unknown_option(const CLI::App& command, const std::string& word) {
   const std::string text = name_of(command) + " has no option '" + word + "'";
   const std::string letters = word.substr(std::min(word.find_first_not_of('-'), word.size()));
-  if (command.get_option_no_throw("--lr") != nullptr && letters.starts_with("learning"))
-    return text + "; did you mean '--lr'?";
+  const auto has = [&](const std::string& name) {
+    return command.get_option_no_throw("--" + name) != nullptr;
+  };
+  const auto guess = [&](std::string_view name) {
+    return fmt::format("{}; did you mean '--{}'?", text, name);
+  };
+  if (has("lr") && letters.starts_with("learning")) return guess("lr");
   const std::string other = // "devices" for "device", and the other way round
       letters.ends_with('s') ? letters.substr(0, letters.size() - 1) : letters + 's';
-  if (other.size() > 1 && command.get_option_no_throw("--" + other) != nullptr)
-    return text + "; did you mean '--" + other + "'?";
-  const std::vector<std::string> names = options_of(command);
+  if (other.size() > 1 && has(other)) return guess(other);
+  std::vector<std::string_view> names; // the long ones, without dashes
+  for (const CLI::Option* option : command.get_options())
+    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
   const auto longer = std::ranges::find_if(
-      names, [&](const std::string& name) { return letters.size() > 2 && name.starts_with(letters); });
-  if (longer != names.end()) return text + "; did you mean '--" + *longer + "'?";
+      names, [&](std::string_view name) { return letters.size() > 2 && name.starts_with(letters); });
+  if (longer != names.end()) return guess(*longer);
   if (const std::string others = owner_of(command, letters); !others.empty())
     return fmt::format("{}; '{}' has it", text, others);
-  const std::string_view meant =
-      meant_name(letters, std::vector<std::string_view>(names.begin(), names.end()));
-  return meant.empty() ? text + where_to_look(command)
-                       : text + "; did you mean '--" + std::string(meant) + "'?";
+  const std::string_view meant = meant_name(letters, names);
+  return meant.empty() ? text + where_to_look(command) : guess(meant);
 }
 
 /// "must be a number from 0 to 1, not 'x'"
@@ -230,8 +215,7 @@ std::shared_ptr<CLI::FormatterBase> make_help_format() { return std::make_shared
 std::string explain(const CLI::App& app, const CLI::ParseError& e) {
   const CLI::App& command = parsed_command(app);
   const std::vector<std::string> extras = app.remaining(true);
-  const bool about_extras = dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr ||
-                            dynamic_cast<const CLI::RequiredError*>(&e) != nullptr;
+  const bool about_extras = is<CLI::ExtrasError>(e) || is<CLI::RequiredError>(e);
   if (extras.empty() || !about_extras) {
     const std::string text = in_words(e, command);
     return text.find("; ") == std::string::npos ? text + where_to_look(command) : text;

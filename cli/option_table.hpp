@@ -48,11 +48,9 @@ void parse(CLI::App& parser, const std::vector<std::string>& words, const std::s
 // Checks of an option's value. Each says in one line what a right value is, so that the parser never refuses
 // a value with its own text.
 
-/// Accepts whole numbers from `least` to `most`.
 CLI::Validator whole_number(std::uint64_t least,
                             std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 
-/// Accepts finite numbers from `least` to `most`.
 CLI::Validator number(double least = std::numeric_limits<double>::lowest(),
                       double most = std::numeric_limits<double>::max());
 
@@ -168,7 +166,7 @@ inline auto excludes(const char* other) {
 ///
 ///   option_table t(parser);
 ///   t.title("What to train");
-///   t.add("--batch", w.batch, "Samples in a mini-batch of one worker", whole_number(1), shown);
+///   t.add("--batch", w.batch, whole_number(1), shown, "Samples in a mini-batch of one worker");
 class option_table {
 public:
   explicit option_table(CLI::App& parser) : parser_(parser) {}
@@ -177,10 +175,11 @@ public:
 
   void title(const char* text = "Options") { title_ = text; }
 
-  /// The value must outlive the parser. A bool is a flag. A function takes a value that may be left out.
+  /// The value must outlive the parser. A bool is a flag. A function takes a value that may be left out. A
+  /// text among the traits is the help.
   template <class Value, class... Traits>
-  void add(const std::string& name, Value&& value, const std::string& help, const Traits&... traits) {
-    CLI::Option& option = *made(name, value, help);
+  void add(const std::string& name, Value&& value, const Traits&... traits) {
+    CLI::Option& option = *made(name, value);
     option.group(title_);
     (apply(name, option, traits), ...);
   }
@@ -193,18 +192,20 @@ public:
 
 private:
   template <class Value>
-  CLI::Option* made(const std::string& name, Value& value, const std::string& help) {
+  CLI::Option* made(const std::string& name, Value& value) {
     using values = std::vector<std::string>;
     if constexpr (std::is_same_v<Value, bool>)
-      return parser_.add_flag(name, value, help)->disable_flag_override();
+      return parser_.add_flag(name, value)->disable_flag_override();
     else if constexpr (std::is_invocable_v<Value&, const values&>)
-      return parser_.add_option_function<values>(name, value, help)->expected(0, 1);
+      return parser_.add_option_function<values>(name, value)->expected(0, 1);
     else
-      return parser_.add_option(name, value, help);
+      return parser_.add_option(name, value);
   }
   template <class Trait>
   void apply(const std::string& name, CLI::Option& option, const Trait& trait) {
-    if constexpr (std::is_convertible_v<Trait, unsigned>)
+    if constexpr (std::is_convertible_v<const Trait&, std::string>)
+      option.description(trait);
+    else if constexpr (std::is_convertible_v<Trait, unsigned>)
       kinds_[name] |= trait;
     else if constexpr (std::is_convertible_v<Trait, CLI::Validator>)
       option.check(trait);

@@ -43,12 +43,6 @@ command make_lab_command(CLI::App& app) {
   return {parser, [parser] { return become_lab(parser->remaining()); }};
 }
 
-std::string format_version() {
-  const provenance here = this_program();
-  return "mailgrad " + here.version + "\ncommit   " + build_commit + "\ncompiler " + here.compiler +
-         "\nkernels  for " + kernel_instructions();
-}
-
 std::string utc_date(std::chrono::system_clock::time_point when) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(when);
   std::tm parts{};
@@ -58,6 +52,12 @@ std::string utc_date(std::chrono::system_clock::time_point when) {
 }
 
 namespace {
+
+std::string format_version() {
+  const provenance here = this_program();
+  return "mailgrad " + here.version + "\ncommit   " + build_commit + "\ncompiler " + here.compiler +
+         "\nkernels  for " + kernel_instructions();
+}
 
 /// Reports output that was lost, for example on a full disk. A user who closed the terminal or stopped
 /// reading a pipe knows of the loss, so these two cases are no error.

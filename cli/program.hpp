@@ -21,10 +21,6 @@ namespace mailgrad {
 /// (cmake/mailgrad_commit.cmake).
 extern const char build_commit[];
 
-/// What `mailgrad --version` prints: version, commit, compiler and the instructions of the kernels,
-/// a line each.
-std::string format_version();
-
 /// "2026-11-22T20:41:28Z"
 std::string utc_date(std::chrono::system_clock::time_point when);
 

@@ -6,6 +6,7 @@
 #include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
+#include <mailgrad/options/spelling.hpp>
 
 #include <fmt/format.h>
 
@@ -27,8 +28,7 @@ struct declared_option {
 };
 
 struct declared_command {
-  std::string words; ///< "lab run"; none: the program itself
-  std::string what;
+  std::string words;                                         ///< "lab run"; none: the program itself
   std::vector<std::pair<std::string, std::string>> commands; ///< below it, as "run", and what each does
   std::vector<declared_option> options;
 };
@@ -36,28 +36,21 @@ struct declared_command {
 /// The words of "yes|no|SECONDS" that are written so.
 std::vector<std::string> literal_words(std::string_view text) {
   std::vector<std::string> words;
-  for (std::size_t end = 0; !text.empty(); text.remove_prefix(std::min(end + 1, text.size()))) {
-    end = std::min(text.find('|'), text.size());
-    const std::string_view word = text.substr(0, end);
-    const bool is_literal =
-        std::ranges::all_of(word, [](char c) { return (c >= 'a' && c <= 'z') || c == '-'; });
-    if (!word.empty() && is_literal) words.emplace_back(word);
-  }
+  for (const std::string_view word : words_between(text, '|'))
+    if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == word.npos)
+      words.emplace_back(word);
   return words;
 }
-
-/// The part before settings: "ssp" of "ssp:BOUND".
-std::string name_in(std::string_view form) { return std::string(form.substr(0, form.find(':'))); }
 
 /// Names that the option may have without being limited to them.
 std::vector<std::string> known_names(const std::string& option) {
   std::vector<std::string> names;
   if (option == "--model")
-    for (const built_in_form& form : built_in_forms()) names.push_back(name_in(form.name));
+    for (const built_in_form& form : built_in_forms()) names.emplace_back(name_of_choice(form.name));
   if (option == "--policy" || option == "POLICY")
-    for (const policy_form& form : policy_forms()) names.push_back(name_in(form.text));
+    for (const policy_form& form : policy_forms()) names.emplace_back(name_of_choice(form.text));
   if (option == "--cure")
-    for (const cure_form& form : cure_forms()) names.push_back(name_in(form.text));
+    for (const cure_form& form : cure_forms()) names.emplace_back(name_of_choice(form.text));
   if (option == "--optimizer" || option == "--outer-optimizer")
     for (const std::string_view name : optimizer_names()) names.emplace_back(name);
   names.erase(std::ranges::unique(names).begin(), names.end());
@@ -79,10 +72,9 @@ declared_option declared(CLI::Option& option) {
   return d;
 }
 
-/// `app` and all below it, each before those below it.
 void declare(CLI::App& app, const std::string& words, std::vector<declared_command>& all) {
   const std::size_t here = all.size();
-  all.push_back({words, app.get_description(), {}, {}});
+  all.push_back({words, {}, {}});
   for (CLI::Option* option : app.get_options())
     if (!option->get_group().empty()) all[here].options.push_back(declared(*option));
   for (CLI::App* below : app.get_subcommands([](CLI::App*) { return true; })) {
@@ -91,7 +83,6 @@ void declare(CLI::App& app, const std::string& words, std::vector<declared_comma
   }
 }
 
-/// All names of options and commands that may stand behind the words of `c`.
 std::string named_in(const declared_command& c) {
   std::vector<std::string> all;
   for (const auto& [name, what] : c.commands) all.push_back(name);
@@ -195,7 +186,6 @@ std::string for_zsh(const std::vector<declared_command>& all) {
                 "_mailgrad mailgrad; fi\n";
 }
 
-/// The condition of fish under which `c` is the command of a line.
 std::string when_in(const declared_command& c) {
   if (c.words.empty()) return "__fish_use_subcommand";
   const std::string after = "__fish_seen_subcommand_from ";
@@ -241,7 +231,7 @@ command make_completion_command(CLI::App& app) {
       app.add_subcommand("completion", "Print a script by which a shell completes commands and options");
   const auto shell = std::make_shared<std::string>();
   option_table t(*parser);
-  t.add("SHELL", *shell, "The shell: bash, zsh or fish", one_of({"bash", "zsh", "fish"}), required);
+  t.add("SHELL", *shell, one_of({"bash", "zsh", "fish"}), required, "The shell: bash, zsh or fish");
   parser->footer("Examples:\n"
                  "  source <(mailgrad completion bash)              in ~/.bashrc, or zsh in ~/.zshrc\n"
                  "  mailgrad completion fish | source               in ~/.config/fish/config.fish\n"

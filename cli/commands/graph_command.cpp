@@ -105,7 +105,6 @@ bool names_gradients(const std::vector<named_value>& named) {
   return std::ranges::any_of(named, [](const named_value& v) { return v.name.starts_with(gradient_prefix); });
 }
 
-/// Builds or reads the graph, and returns what it names.
 std::vector<named_value> make_graph(const graph_args& w, graph& g, const model_request& request) {
   std::vector<named_value> named;
   if (w.file.empty()) {
@@ -161,17 +160,17 @@ command make_graph_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("graph", "Draw a model's graph in the language of Graphviz");
   auto words = std::make_shared<graph_args>();
   option_table t(*parser);
-  t.add("file", words->file, "A graph that --out or a program has written, in place of a model",
-        path("FILE"));
-  t.add("--model", words->model,
-        "A built-in model, which 'mailgrad train --help' lists, or a JSON file of layers", shown);
+  t.add("file", words->file, path("FILE"),
+        "A graph that --out or a program has written, in place of a model");
+  t.add("--model", words->model, shown,
+        "A built-in model, which 'mailgrad train --help' lists, or a JSON file of layers");
   t.add(
-      "--input", words->input, "Shape of one sample, such as 28,28,1",
-      [](CLI::App&, CLI::Option& o) { o.delimiter(','); }, whole_number(1), shown);
-  t.add("--classes", words->classes, "Number of classes", whole_number(1), shown);
-  t.add("--batch", words->batch, "Samples in a mini-batch", whole_number(1), shown);
-  t.add("--data", words->data, "Data set that the model reads, in place of --input and --classes",
-        excludes("--input"), excludes("--classes"));
+      "--input", words->input, [](CLI::App&, CLI::Option& o) { o.delimiter(','); }, whole_number(1), shown,
+      "Shape of one sample, such as 28,28,1");
+  t.add("--classes", words->classes, whole_number(1), shown, "Number of classes");
+  t.add("--batch", words->batch, whole_number(1), shown, "Samples in a mini-batch");
+  t.add("--data", words->data, excludes("--input"), excludes("--classes"),
+        "Data set that the model reads, in place of --input and --classes");
   t.title("How the data set is read");
   add_table(t, words->table);
   t.title();
@@ -183,11 +182,10 @@ command make_graph_command(CLI::App& app) {
   for (const char* flag : {"--replicate", "--pipeline"}) parser->get_option(flag)->needs("--devices");
   t.add("--gradients", words->with_gradients,
         "Draw the backward pass too, and leave out what no training step computes");
-  t.add("--output", words->output, "File to write the picture to; -: standard output", path("FILE"), shown);
-  t.add("--out", words->out,
+  t.add("--output", words->output, path("FILE"), shown, "File to write the picture to; -: standard output");
+  t.add("--out", words->out, path("FILE"), excludes("--output"),
         "Write the graph itself to this file in place of a picture, as bytes that another process reads; -: "
-        "standard output",
-        path("FILE"), excludes("--output"));
+        "standard output");
   for (const char* of_a_model :
        {"--model", "--input", "--classes", "--batch", "--data", "--replicate", "--pipeline"})
     parser->get_option("file")->excludes(of_a_model);

@@ -16,7 +16,7 @@ command make_keys_command(CLI::App& app) {
   parser->footer("Example:\n  mailgrad keys new run-keys");
   CLI::App* make = parser->add_subcommand("new", "Make a folder of new keys, readable by you alone");
   auto folder = std::make_shared<std::string>();
-  option_table(*make).add("DIR", *folder, "The folder to make; it may not hold keys", required);
+  option_table(*make).add("DIR", *folder, required, "The folder to make; it may not hold keys");
   make->footer("Example:\n  mailgrad keys new run-keys\n\n"
                "Other machines get copies: ca.pem, worker.pem and worker.key, or the token alone. A machine\n"
                "of 'mailgrad shard' gets ca.pem, shard.pem and shard.key.");

@@ -429,8 +429,8 @@ command make_test_command(CLI::App& app) {
   add_samples(t, words->trained,
               "The data set, as 'mailgrad train' takes it: its test part, or all of a file that has none");
   parser->get_option("--data")->required();
-  t.add("--report", words->report, "Write the result to this file, as one JSON object; -: to standard output",
-        path("FILE"));
+  t.add("--report", words->report, path("FILE"),
+        "Write the result to this file, as one JSON object; -: to standard output");
   parser->footer("Example:\n"
                  "  mailgrad test --model-file lenet.safetensors --data fashion-mnist");
   return {parser, [words] { return with_advice([&] { return test(*words); }); }};
@@ -446,17 +446,15 @@ command make_predict_command(CLI::App& app) {
   add_samples(t, words->trained,
               "A data set, as 'mailgrad train' takes it: its test part, or all of a file that has none; the "
               "labels are not looked at. A file *.npy needs none beside it");
-  t.add("--rows", words->rows,
+  t.add("--rows", words->rows, path("FILE"),
         "Rows without labels, between commas, semicolons or tabs, or an array of numpy (*.npy) of samples; "
         "-: rows from standard input. Numbers and words are those of the files that the model was trained "
-        "on: it divides and encodes them itself",
-        path("FILE"));
-  t.add("--picture-files", words->pictures,
+        "on: it divides and encodes them itself");
+  t.add("--picture-files", words->pictures, path("PATH..."),
         "Pictures without labels: PNG and JPEG files, and folders of them. Each answer begins with the name "
-        "of its file",
-        path("PATH..."));
-  t.add("--format", words->format, "How the answers are written: csv or jsonl, a JSON object a line",
-        one_of({"csv", "jsonl"}), shown);
+        "of its file");
+  t.add("--format", words->format, one_of({"csv", "jsonl"}), shown,
+        "How the answers are written: csv or jsonl, a JSON object a line");
   parser->footer("For classes, an answer is the likeliest class, its probability, and that of every class.\n"
                  "Example:\n"
                  "  mailgrad predict --model-file iris.safetensors --rows - < flowers.csv\n"
@@ -470,12 +468,11 @@ command make_generate_command(CLI::App& app) {
   option_table t(*parser);
   add_model_file(t, words->trained);
   add_device(t, words->trained);
-  t.add("--length", words->text.length, "How many symbols to write", whole_number(1), shown);
-  t.add("--temperature", words->text.temperature,
+  t.add("--length", words->text.length, whole_number(1), shown, "How many symbols to write");
+  t.add("--temperature", words->text.temperature, number(0, 1000), shown,
         "1 draws each symbol by the model's probabilities, a lower value prefers likely symbols, and 0 "
-        "always takes the likeliest",
-        number(0, 1000), shown);
-  t.add("--seed", words->text.seed, "The same seed writes the same text", whole_number(0), shown);
+        "always takes the likeliest");
+  t.add("--seed", words->text.seed, whole_number(0), shown, "The same seed writes the same text");
   t.add("--prompt", words->text.prompt,
         "The text that is continued; by default a line break, or the first symbol if there is none");
   parser->footer("Example:\n"
@@ -488,10 +485,9 @@ command make_export_command(CLI::App& app) {
   auto words = std::make_shared<export_args>();
   option_table t(*parser);
   add_model_file(t, words->trained);
-  t.add("--onnx", words->onnx,
+  t.add("--onnx", words->onnx, path("FILE"), required,
         "The file to write, of ONNX's operators of version 17. It takes samples as the data files have them, "
-        "any number at once, and gives the logits",
-        path("FILE"), required);
+        "any number at once, and gives the logits");
   parser->footer("Example:\n"
                  "  mailgrad export --model-file lenet.safetensors --onnx lenet.onnx");
   return {parser, [words] { return export_model(*words); }};

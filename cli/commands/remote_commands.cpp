@@ -96,7 +96,7 @@ struct watch_args {
 constexpr std::chrono::milliseconds at_once{0};
 
 void add_address(option_table& t, watch_args& w) {
-  t.add("ADDRESS", w.address, "Where 'mailgrad serve' listens, as HOST:PORT or memory:NAME", required);
+  t.add("ADDRESS", w.address, required, "Where 'mailgrad serve' listens, as HOST:PORT or memory:NAME");
   add_keys(t, w.keys);
   t.title();
 }
@@ -112,26 +112,24 @@ command make_join_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("join", "Join a run of another process as a worker");
   auto words = std::make_shared<join_args>();
   option_table t(*parser);
-  t.add("ADDRESS", words->address, "Where 'mailgrad serve' listens, as HOST:PORT or memory:NAME", required);
-  t.add("--devices", words->devices,
+  t.add("ADDRESS", words->address, required, "Where 'mailgrad serve' listens, as HOST:PORT or memory:NAME");
+  t.add("--devices", words->devices, shown,
         "The devices to compute on: cpu:0,cpu:1, or streams of a GPU, cuda:0,cuda:0/1. Each is a worker, "
         "unless the model of the run spans several devices; a worker then takes as many as that needs, one "
-        "after the other",
-        shown);
-  t.add("--workers", words->workers,
-        "Share the devices out to so many workers; by default the run says how many each has",
-        whole_number(1, most_joining));
-  t.add("--number", words->number, "Be this worker of the run; by default one that is free",
-        whole_number(0, std::numeric_limits<std::uint32_t>::max()));
-  t.add("--rejoin", words->rejoin,
+        "after the other");
+  t.add("--workers", words->workers, whole_number(1, most_joining),
+        "Share the devices out to so many workers; by default the run says how many each has");
+  t.add("--number", words->number, whole_number(0, std::numeric_limits<std::uint32_t>::max()),
+        "Be this worker of the run; by default one that is free");
+  t.add("--rejoin", words->rejoin, one_of_or_seconds({"no", "yes"}, most_rejoin_seconds),
+        value_name("no|yes|SECONDS"), shown,
         "When cut off from the run, try to come back as the next incarnation: no, yes, which tries for 60 s, "
-        "or for so many seconds",
-        one_of_or_seconds({"no", "yes"}, most_rejoin_seconds), value_name("no|yes|SECONDS"), shown);
+        "or for so many seconds");
   add_local_data(t, words->data, words->data_limit);
   add_plugins(t, words->plugins);
   add_keys(t, words->keys);
   t.title();
-  t.add("--quiet", words->quiet, "Print nothing but failures", overridable);
+  t.add("--quiet", words->quiet, overridable, "Print nothing but failures");
   parser->footer(
       "Model, policy, optimiser and data come from the server. With --data, mini-batches are cut from files\n"
       "of this machine if these hold the same samples, and only their numbers are sent. Ctrl-C leaves after\n"
@@ -146,15 +144,14 @@ command make_shard_command(CLI::App& app) {
       app.add_subcommand("shard", "Hold shards of a run of another process, as a parameter host");
   auto words = std::make_shared<shard_args>();
   option_table t(*parser);
-  t.add("--join", words->server, "Where 'mailgrad serve --shard-hosts N' listens, as HOST:PORT", required,
-        value_name("HOST:PORT"));
-  t.add("--listen", words->listen,
-        "Where workers find the shards: an address of this machine; port 0 is any that is free",
-        path("HOST:PORT"), shown);
+  t.add("--join", words->server, required, value_name("HOST:PORT"),
+        "Where 'mailgrad serve --shard-hosts N' listens, as HOST:PORT");
+  t.add("--listen", words->listen, path("HOST:PORT"), shown,
+        "Where workers find the shards: an address of this machine; port 0 is any that is free");
   add_plugins(t, words->plugins);
   add_keys(t, words->keys);
   t.title();
-  t.add("--quiet", words->quiet, "Print nothing but failures", overridable);
+  t.add("--quiet", words->quiet, overridable, "Print nothing but failures");
   parser->footer(
       "The server tells which shards this process holds. Workers send their gradients straight to it. A run\n"
       "cannot go on without its shards: Ctrl-C here ends the run as failed.\n\n"
@@ -167,7 +164,7 @@ command make_status_command(CLI::App& app) {
   auto words = std::make_shared<watch_args>();
   option_table t(*parser);
   add_address(t, *words);
-  t.add("--json", words->json, "Print the whole state as a JSON object", overridable);
+  t.add("--json", words->json, overridable, "Print the whole state as a JSON object");
   parser->footer("Example:\n  mailgrad status 10.0.0.1:7000");
   return {parser, [words] {
             const std::string state = asked(*words, "status");
@@ -181,8 +178,8 @@ command make_switch_command(CLI::App& app) {
   auto words = std::make_shared<watch_args>();
   option_table t(*parser);
   add_address(t, *words);
-  t.add("POLICY", words->argument,
-        "One policy, such as ssp:2; it begins as soon as every worker has finished its step", required);
+  t.add("POLICY", words->argument, required,
+        "One policy, such as ssp:2; it begins as soon as every worker has finished its step");
   parser->footer("Example:\n  mailgrad switch 10.0.0.1:7000 ssp:2");
   return {parser, [words] {
             std::cout << printable(asked(*words, "switch")) << '\n';

@@ -15,14 +15,12 @@ struct replay_args {
   replay_args() { asked.data = asked.devices = asked.parameters = ""; }
 };
 
-/// Those of what is seen that were given.
 option_args looks_in(const CLI::App& parser) {
   option_args looks(given_args(parser));
   looks.drop_if([](std::string_view option) { return !is_of(option, of_looks); });
   return looks;
 }
 
-/// Requires as many devices as the recorded run had, whose options are `words`.
 void require_as_many(std::size_t devices, const std::vector<std::string>& words) {
   constexpr std::string_view option = "--devices=";
   const auto word = std::ranges::find_if(words, [&](const std::string& w) { return w.starts_with(option); });
@@ -63,7 +61,6 @@ bool writes_to_standard_output(const output_paths& o) {
                              [](const std::string* path) { return *path == output_file::standard_output; });
 }
 
-/// Says whether the weights are those with which the recorded run ended; returns the exit code.
 int compare(const recording& r, const training_report& again, std::ostream& out) {
   const std::string& recorded = r.end.parameters_sha256;
   if (again.parameters_sha256 == recorded) {
@@ -104,10 +101,9 @@ command make_replay_command(CLI::App& app) {
   auto words = std::make_shared<replay_args>();
   train_args& w = words->asked;
   option_table t(*parser);
-  t.add("recording", words->recording,
+  t.add("recording", words->recording, required,
         "The file that 'mailgrad train --record' wrote. If its run was killed, or the disk was full, it is "
-        "FILE.partial or FILE.killed",
-        required);
+        "FILE.partial or FILE.killed");
   t.add("--data", w.data, "Where the same data set lies now, if it has moved");
   t.add("--devices", w.devices,
         "Devices to use instead of the recorded ones, such as cpu:0,cpu:1, or streams of a GPU, "
@@ -115,8 +111,8 @@ command make_replay_command(CLI::App& app) {
   t.add("--parameters", w.parameters,
         "Where the weights lie and are updated, instead of the recorded places: host, a GPU such as cuda:0, "
         "or several places for the shards in turn; the host for the host and GPUs of the same name for GPUs");
-  t.add("--report", w.outputs.report,
-        "Write a report of the run to this file, as one JSON object; -: to standard output", path("FILE"));
+  t.add("--report", w.outputs.report, path("FILE"),
+        "Write a report of the run to this file, as one JSON object; -: to standard output");
   add_observing(t, w);
   parser->get_option("--sample-gap")->default_str("as recorded");
   add_metrics(t, w);

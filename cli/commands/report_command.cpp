@@ -66,18 +66,16 @@ command make_report_command(CLI::App& app) {
       app.add_subcommand("report", "Draw what runs left behind, as one HTML page or as pictures");
   auto words = std::make_shared<report_args>();
   option_table t(*parser);
-  t.add("REPORT", words->reports,
+  t.add("REPORT", words->reports, path("FILE"), required,
         fmt::format(
             "Reports that 'mailgrad train --report' has written; up to {}, which are shown side by side",
-            most_runs),
-        path("FILE"), required);
-  t.add("--out", words->page,
+            most_runs));
+  t.add("--out", words->page, path("FILE"),
         "The page to write, report.html unless told; -: to standard output. It needs no network and no other "
-        "file",
-        path("FILE"));
-  t.add("--svg", words->svg, "Write each picture into this folder as SVG; no page unless --out is given",
-        path("DIR"));
-  t.add("--png", words->png, "The same as PNG", path("DIR"));
+        "file");
+  t.add("--svg", words->svg, path("DIR"),
+        "Write each picture into this folder as SVG; no page unless --out is given");
+  t.add("--png", words->png, path("DIR"), "The same as PNG");
   parser->footer("The page draws in the browser. The program gnuplot draws files (Debian: gnuplot-nox).\n"
                  "Example:\n"
                  "  mailgrad report async.json sync.json --out both.html");

@@ -11,6 +11,8 @@
 
 #include <fmt/ranges.h>
 
+#include <charconv>
+
 namespace mailgrad {
 
 namespace {
@@ -159,24 +161,6 @@ std::string format_rule(const train_args& w, const optimizer_options& o) {
                                      : " (its default)");
 }
 
-/// An option that names devices, and what a run asks for by it.
-struct asked_devices {
-  const char* option;
-  const char* what;
-  const std::string& list;
-  std::vector<device> (*read)(const std::string&);
-};
-
-/// Empty if this machine has all of them.
-std::string why_not_here(const asked_devices& asked) {
-  try {
-    asked.read(asked.list);
-    return {};
-  } catch (const device_error& e) {
-    return e.what();
-  }
-}
-
 std::size_t devices_of_each(const train_args& w) {
   if (w.remote.any()) return devices_elsewhere(w);
   return w.span.any() ? std::max(1U, device_count(w.devices) / std::max(1U, w.workers)) : 1;
@@ -190,6 +174,8 @@ std::vector<device> named_devices(const std::string& list) {
     all.push_back(name == "host" ? device{} : parse_device(name));
   return all;
 }
+
+constexpr std::uint64_t longest = 1'000'000; ///< of any unit, so that nanoseconds do not overflow
 
 } // namespace
 
@@ -285,6 +271,26 @@ training_options understood(const train_args& w) {
   return o;
 }
 
+checkpoint_options understood(const checkpoint_args& w) {
+  checkpoint_options o;
+  o.folder = w.folder;
+  o.keep = w.keep;
+  std::uint64_t count = 0;
+  const auto [end, wrong] = std::from_chars(w.every.data(), w.every.data() + w.every.size(), count);
+  const std::string_view unit(end, static_cast<std::size_t>(w.every.data() + w.every.size() - end));
+  const std::int64_t seconds = unit == "s" ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
+  const bool timed = seconds > 0;
+  if (wrong != std::errc() || count == 0 || (!timed && !unit.empty()) || (timed && count > longest))
+    reject("--checkpoint-every: '{}' is no interval; a number of mini-batches, as 500, or a time, as 30s, "
+           "10min or 2h",
+           w.every);
+  if (timed)
+    o.every = std::chrono::seconds(static_cast<std::int64_t>(count) * seconds);
+  else
+    o.every_steps = count;
+  return o;
+}
+
 training_options with_first_weights(const train_args& w) {
   training_options o = understood(w);
   if (!w.load.empty()) o.start = std::make_shared<const saved_weights>(load_weights(w.load));
@@ -354,15 +360,18 @@ memory_needs memory_needs_of(const train_args& w, bool is_replay) {
 void require_asked_places(const train_args& w, const option_args& given, const std::string& whose,
                           const remedy_function& remedy) {
   std::string options, line;
-  for (const asked_devices& asked : {asked_devices{"--parameters", "weights", w.parameters, read_places},
-                                     asked_devices{"--devices", "workers", w.devices, read_devices}}) {
-    const bool is_elsewhere = asked.read == read_devices && w.remote.serve;
-    if (is_elsewhere || given.has(asked.option) || !names_gpu(asked.list)) continue;
-    const std::string why = why_not_here(asked);
-    if (why.empty()) continue;
-    if (line.empty()) line = fmt::format("{} has its {} on {}: {}", whose, asked.what, asked.list, why);
-    options += (options.empty() ? "" : " and ") + std::string(asked.option);
-  }
+  const auto ask = [&](const char* option, const char* what, const std::string& list,
+                       std::vector<device> (*read)(const std::string&)) {
+    if (given.has(option) || !names_gpu(list)) return;
+    try {
+      read(list);
+    } catch (const device_error& e) {
+      if (line.empty()) line = fmt::format("{} has its {} on {}: {}", whose, what, list, e.what());
+      options += (options.empty() ? "" : " and ") + std::string(option);
+    }
+  };
+  ask("--parameters", "weights", w.parameters, read_places);
+  if (!w.remote.serve) ask("--devices", "workers", w.devices, read_devices);
   if (!line.empty())
     throw device_error(world_errc::no_such_device, fmt::format("{}; {}", line, remedy(options)));
 }

@@ -1,13 +1,14 @@
 #pragma once
 
-#include <mailgrad/cli/commands/checkpoint_args.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/live/live_guard.hpp>
+#include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/remote/remote_args.hpp>
 #include <mailgrad/data/formats/number_rows.hpp>
 #include <mailgrad/data/open.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
 
 namespace mailgrad {
@@ -34,6 +35,16 @@ void apply(const table_args& w, open_options& o);
 
 /// How rows without labels are written, for a model that knows the table.
 row_options rows_as(const table_args& w, table_layout table);
+
+/// The values of the options about checkpoints, before they are interpreted.
+struct checkpoint_args {
+  std::string folder;
+  std::string every = "10min";
+  std::size_t keep = 3;
+  std::string resume;
+  bool same_outputs = false;          ///< writes what the run wrote that is resumed
+  std::vector<std::string> plugins{}; ///< which that run may have loaded
+};
 
 /// The most events kept for an actor: they take 16 MB and last for about an hour of LeNet.
 inline constexpr std::size_t traced_events = 250'000;
@@ -109,6 +120,7 @@ open_options opened_as(const train_args& w);
 ///
 /// Errors  std::invalid_argument, device_error: in one line, the wrong word and what would be right.
 training_options understood(const train_args& w);
+checkpoint_options understood(const checkpoint_args& w);
 /// The same, with the weights that --load names.
 training_options with_first_weights(const train_args& w);
 

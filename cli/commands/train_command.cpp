@@ -24,13 +24,11 @@ namespace mailgrad {
 
 namespace {
 
-/// What is known of a run before anything is touched.
 struct foreseen_run {
   std::shared_ptr<const parameter_layout> layout;
   bool is_done = false; ///< it is resumed, and no step is left to train
 };
 
-/// What a run that is resumed does if its recording cannot go on.
 enum class without_recording : std::uint8_t { fails, goes_on };
 
 struct begun_run {
@@ -243,7 +241,6 @@ bool judged_by_test(const training_options& o, const data_split& data) {
   return by_tests && !o.replay && data.validation.size() == 0;
 }
 
-/// Adds what only the tool knows, such as the commit.
 void add_what_the_tool_knows(training_report& r, const train_args& w, const std::string& date, int signal) {
   r.span = w.span.name();
   r.origin.commit = build_commit;
@@ -252,7 +249,6 @@ void add_what_the_tool_knows(training_report& r, const train_args& w, const std:
     r.why += " by " + signal_name(signal);
 }
 
-/// Where a run goes on.
 struct resumption {
   chosen_checkpoint chosen{}; ///< without one it begins
   without_recording then = without_recording::fails;
@@ -276,7 +272,6 @@ training_options options_of(const train_args& w, std::vector<std::string> given,
   return options;
 }
 
-/// What looks like a mistake, in the data or in how the run is judged.
 void say_warnings(const training_options& options, const data_split& data) {
   for (const std::string& remark : data.remarks) say_warning(remark);
   if (judged_by_test(options, data))
@@ -544,10 +539,9 @@ command make_train_command(CLI::App& app) {
   add_batches_sent(table, words->remote);
   add_wire(table, words->remote);
   table.title("What to train");
-  table.add("--dry-run", words->dry_run,
+  table.add("--dry-run", words->dry_run, excludes("--resume"),
             "Only say what was understood of the data, and whether model and options fit: train nothing and "
-            "write nothing",
-            excludes("--resume"));
+            "write nothing");
   parser->final_callback([parser] { // a run that is resumed may have processes
     if (parser->count("--processes") + parser->count("--resume") > 0) return;
     for (const char* between_processes : {"--send-batches", "--wire", "--when-alone", "--heartbeat"})

@@ -11,8 +11,8 @@
 namespace mailgrad {
 
 void add_model_file(option_table& t, trained_args& w) {
-  t.add("--model-file", w.model_file, "The trained model: a file that 'mailgrad train --save' has written",
-        path("FILE"), required);
+  t.add("--model-file", w.model_file, path("FILE"), required,
+        "The trained model: a file that 'mailgrad train --save' has written");
 }
 
 void add_model_of_weights(option_table& t, trained_args& w) {
@@ -22,14 +22,14 @@ void add_model_of_weights(option_table& t, trained_args& w) {
 }
 
 void add_device(option_table& t, trained_args& w) {
-  t.add("--device", w.device,
-        "Where the model is computed: cpu, or a GPU such as cuda:0. 'mailgrad devices' lists them", shown);
+  t.add("--device", w.device, shown,
+        "Where the model is computed: cpu, or a GPU such as cuda:0. 'mailgrad devices' lists them");
 }
 
 void add_samples(option_table& t, trained_args& w, const std::string& what) {
   t.add("--data", w.data, what);
-  t.add("--data-limit", w.data_limit, "The most memory, in GiB, that the samples of a file may take",
-        whole_number(1, std::uint64_t{1} << 20), shown);
+  t.add("--data-limit", w.data_limit, whole_number(1, std::uint64_t{1} << 20), shown,
+        "The most memory, in GiB, that the samples of a file may take");
   t.title("How the data set is read");
   add_table_form(t, w.table);
   t.title();

@@ -1,11 +1,6 @@
-#include <mailgrad/cli/lab/lab_experiment.hpp>
+#include <mailgrad/cli/lab/lab_commands.hpp>
 
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/option_table.hpp>
-#include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/run_outputs.hpp>
-#include <mailgrad/data/open.hpp>
-#include <mailgrad/engine/account/time_source.hpp>
 
 #include <cmath>
 #include <iostream>
@@ -176,7 +171,6 @@ std::string axis_words(char axis, const lab::figure& f, const lab::figure_axis& 
   return words + marks_of(axis, a) + range_of(axis, f, a);
 }
 
-/// A measured or an expected number, with as many digits as somebody compares.
 std::string format_number(double number) { return std::isnan(number) ? "-" : fmt::format("{:.4g}", number); }
 
 /// "1.00 +- 0.02", "at most 3", as the column of what is expected has it.
@@ -193,7 +187,6 @@ std::string format_expectation(const lab::claim& c) {
   return number;
 }
 
-/// The claims of an experiment as a table, and a last line with the judgement.
 std::string in_words(const lab::experiment_result& r, double seconds) {
   std::size_t width = std::string_view("claim").size();
   for (const lab::claim& c : r.claims) width = std::max(width, c.name.size());
@@ -224,7 +217,6 @@ std::string table_of(const lab::experiment_result& r) {
   return html + "</tbody>\n</table></div>\n";
 }
 
-/// One HTML page with the claims of an experiment and its pictures.
 std::string page_of(const lab::experiment& e, const lab::experiment_result& r,
                     std::span<const picture> pictures) {
   std::string html = html_begin("Mailgrad: " + std::string(e.name), e.name);
@@ -242,7 +234,6 @@ void require_folder(const std::string& folder) {
            why ? why.message() : "there is a file of that name");
 }
 
-/// The command that makes the same numbers again.
 std::string command_of(const lab::experiment& e, const experiment_args& w) {
   return fmt::format("mailgrad lab {}{}{}{} --output DIR", e.name, w.quick ? " --quick" : "",
                      w.data.empty() ? "" : fmt::format(" --data {}", w.data),
@@ -338,15 +329,14 @@ command make_lab_experiment(CLI::App& parent, const lab::experiment& e) {
   const auto words = std::make_shared<experiment_args>();
   experiment_args& w = *words;
   option_table t(*one);
-  t.add("--quick", w.quick, "In at most 15 seconds, with fewer seeds and wider tolerances", overridable);
-  t.add("--seed", w.seed, "The first of the seeds", whole_number(0));
+  t.add("--quick", w.quick, overridable, "In at most 15 seconds, with fewer seeds and wider tolerances");
+  t.add("--seed", w.seed, whole_number(0), "The first of the seeds");
   if (e.takes_data)
-    t.add("--data", w.data,
+    t.add("--data", w.data, value_name("NAME"),
           "Train on this data set of classes, a name, a folder or a file, and not on samples that are drawn "
-          "by chance; then the speeds are compared, too",
-          value_name("NAME"));
-  t.add("--output", w.output, "Write tables (CSV), pictures (SVG and PNG) and one HTML page into this folder",
-        path("DIR"));
+          "by chance; then the speeds are compared, too");
+  t.add("--output", w.output, path("DIR"),
+        "Write tables (CSV), pictures (SVG and PNG) and one HTML page into this folder");
   t.add("--quiet", w.quiet, "Print the claims alone, without what the experiment is about");
   one->footer("Paper: " + std::string(e.paper) +
               "\nExit codes: 0 all claims hold, 1 some fail. The program gnuplot draws the pictures.");

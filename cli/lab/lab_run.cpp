@@ -1,4 +1,4 @@
-#include <mailgrad/cli/lab/lab_run.hpp>
+#include <mailgrad/cli/lab/lab_commands.hpp>
 
 #include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/exit_code.hpp>

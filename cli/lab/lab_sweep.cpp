@@ -1,8 +1,7 @@
 
 #include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/lab/lab_experiment.hpp>
-#include <mailgrad/cli/lab/lab_run.hpp>
+#include <mailgrad/cli/lab/lab_commands.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/files.hpp>
 #include <mailgrad/files/digests.hpp>
@@ -166,9 +165,7 @@ public:
     return made;
   }
 
-  /// The SHA-256 of all that the cells read, as add_content() has it.
   const std::map<std::string, std::string>& content() const noexcept { return content_; }
-  /// The remarks on the data that were read, each once.
   const std::vector<std::string>& remarks() const noexcept { return remarks_; }
 
 private:
@@ -410,7 +407,6 @@ private:
   progress_display display_;
 };
 
-/// What the rows of a sweep say, as tables and pictures.
 class sweep_results {
 public:
   sweep_results(const sweep_args& w, const lab::sweep& s, const lab::sweep_folder& folder)
@@ -523,13 +519,12 @@ command make_lab_sweep(CLI::App& parent) {
   const auto words = std::make_shared<sweep_args>();
   sweep_args& w = *words;
   option_table t(*sweep);
-  t.add("SWEEP", w.file, "The grid, as JSON; see the example below", path("FILE"), required);
-  t.add("--out", w.folder,
+  t.add("SWEEP", w.file, path("FILE"), required, "The grid, as JSON; see the example below");
+  t.add("--out", w.folder, path("DIR"), required,
         "The folder for sweep.csv, curves.csv, summary.csv, the pictures and sweep.html; the same command "
-        "goes on where an earlier one was stopped",
-        path("DIR"), required);
-  t.add("--jobs", w.jobs, "How many trainings run at once; by default as many as this process may use cores",
-        whole_number(1, 4096));
+        "goes on where an earlier one was stopped");
+  t.add("--jobs", w.jobs, whole_number(1, 4096),
+        "How many trainings run at once; by default as many as this process may use cores");
   t.add("--restart", w.restart, "Set rows that the folder has already aside, as NAME.old");
   t.add("--quiet", w.quiet, "Show no progress, only the results and what goes wrong");
   sweep->footer(

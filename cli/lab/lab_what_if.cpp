@@ -1,6 +1,6 @@
 #include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/lab/lab_run.hpp>
+#include <mailgrad/cli/lab/lab_commands.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/lab/what_if.hpp>
 #include <mailgrad/options/number.hpp>
@@ -24,7 +24,6 @@ struct what_if_args {
   bool quiet = false;
 };
 
-/// A run as a column of the table.
 struct compared_run {
   std::string name;
   lab::run_figures figures;
@@ -40,7 +39,6 @@ lab::slowed_worker slowed(std::string_view text) {
   return {{static_cast<std::uint32_t>(*worker)}, *factor};
 }
 
-/// Rows of what a figure is and its values in two runs, one below the other.
 class two_columns {
 public:
   void row(std::string what, std::string a, std::string b) {
@@ -122,7 +120,6 @@ std::string assumptions(const lab::retimed_run& what, const lab::what_if& change
   return wrapped(text) + '\n';
 }
 
-/// The words of the recorded run, without the files that it wrote.
 train_args words_of(const what_if_args& w, const recording& order) {
   if (order.header.words.empty())
     throw recording_error(fmt::format(
@@ -137,7 +134,6 @@ train_args words_of(const what_if_args& w, const recording& order) {
   return was;
 }
 
-/// The recorded run once more, to its end or until a signal comes.
 training_report repeated(training& run, const what_if_args& w, const interrupt& ctrl_c) {
   progress_display display(w.quiet, run.total_steps());
   bool stopping = false;
@@ -220,27 +216,25 @@ command make_lab_what_if(CLI::App& parent) {
   const auto words = std::make_shared<what_if_args>();
   what_if_args& w = *words;
   option_table t(*what_if);
-  t.add("recording", w.recording, "The file that 'mailgrad train --record' wrote", required,
-        value_name("FILE"));
+  t.add("recording", w.recording, required, value_name("FILE"),
+        "The file that 'mailgrad train --record' wrote");
   t.add("--data", w.data, "Where the same data set lies now, if it has moved");
   t.add("--policy", w.policy,
         "Another policy, or several in turn; by default those of the run, with each switch where it came");
-  t.add("--workers", w.workers, "How many workers; by default as many as the run had",
-        whole_number(1, most_simulated));
-  t.add("--delays", w.delays,
-        "How long each step takes, by a law of the list below; by default as long as recorded",
-        value_name("LAW"));
-  t.add("--delays-seed", w.delays_seed, "Seed of that law", whole_number(0), shown);
-  t.add("--slow", w.slow,
-        "Let the steps of a worker, counted from 0, take so many times as long; may be given for several "
-        "workers",
-        value_name("WORKER=FACTOR"), [](CLI::App&, CLI::Option& o) { o.expected(1)->take_all(); });
-  t.add("--durations", w.durations,
-        "Write the durations of the recorded steps into this file, which --delays trace:FILE reads",
-        value_name("FILE"));
-  t.add("--report", w.report,
-        "Write the report of the virtual run to this file, as one JSON object; -: to standard output",
-        path("FILE"));
+  t.add("--workers", w.workers, whole_number(1, most_simulated),
+        "How many workers; by default as many as the run had");
+  t.add("--delays", w.delays, value_name("LAW"),
+        "How long each step takes, by a law of the list below; by default as long as recorded");
+  t.add("--delays-seed", w.delays_seed, whole_number(0), shown, "Seed of that law");
+  t.add(
+      "--slow", w.slow, value_name("WORKER=FACTOR"),
+      [](CLI::App&, CLI::Option& o) { o.expected(1)->take_all(); },
+      "Let the steps of a worker, counted from 0, take so many times as long; may be given for several "
+      "workers");
+  t.add("--durations", w.durations, value_name("FILE"),
+        "Write the durations of the recorded steps into this file, which --delays trace:FILE reads");
+  t.add("--report", w.report, path("FILE"),
+        "Write the report of the virtual run to this file, as one JSON object; -: to standard output");
   t.add("--quiet", w.quiet, "Show no progress");
   what_if->footer(
       wrapped("The run is repeated as recorded, for its loss, and trained once more in virtual time: the "

@@ -1,5 +1,4 @@
-#include <mailgrad/cli/lab/lab_experiment.hpp>
-#include <mailgrad/cli/lab/lab_run.hpp>
+#include <mailgrad/cli/lab/lab_commands.hpp>
 
 namespace mailgrad {
 

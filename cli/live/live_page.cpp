@@ -182,6 +182,18 @@ json late_in(const training_report& r) {
   return all;
 }
 
+/// What the page is told of a report that was written as JSON before, with what this policy lets expect.
+json state_of(const training_report& r, const std::string& policy, json report,
+              const std::vector<std::string>& waits) {
+  const std::uint64_t accounted = r.ledger.accounted_for();
+  const std::uint64_t under_way = r.ledger.produced - std::min(r.ledger.produced, accounted);
+  return {{"report", std::move(report)},
+          {"expected", expected_in(r, policy)},
+          {"under_way", r.knows_ledger() ? json(under_way) : json()},
+          {"late", late_in(r)},
+          {"waits", waits}};
+}
+
 /// What a server tells of such a run at its end. What an older report lacks is empty.
 json told_of(std::span<const report_file> runs, std::size_t which) {
   const report_file& run = runs[which];
@@ -229,17 +241,6 @@ std::string prometheus_text(const training_report& r, const std::optional<metric
       .line(std::uint64_t{r.switches.size()});
   if (r.checkpoints) text.add(*r.checkpoints);
   return text.take();
-}
-
-json state_of(const training_report& r, const std::string& policy, json report,
-              const std::vector<std::string>& waits) {
-  const std::uint64_t accounted = r.ledger.accounted_for();
-  const std::uint64_t under_way = r.ledger.produced - std::min(r.ledger.produced, accounted);
-  return {{"report", std::move(report)},
-          {"expected", expected_in(r, policy)},
-          {"under_way", r.knows_ledger() ? json(under_way) : json()},
-          {"late", late_in(r)},
-          {"waits", waits}};
 }
 
 /// The page has the lines of the curve, and planned switches are still to come.

@@ -21,10 +21,6 @@ std::string prometheus_text(const training_report& r, const std::optional<metric
 /// late, and what actors wait for.
 std::string state_event(training_report r, const std::vector<std::string>& waits);
 
-/// The same of a report that was written as JSON before, with what this policy lets expect.
-nlohmann::ordered_json state_of(const training_report& r, const std::string& policy,
-                                nlohmann::ordered_json report, const std::vector<std::string>& waits);
-
 /// What a viewer is told first.
 struct live_beginning {
   std::string model;

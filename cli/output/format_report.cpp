@@ -26,6 +26,7 @@ namespace {
 
 constexpr std::size_t terminal_width = 80;
 constexpr std::size_t indent = 10;
+constexpr std::uint32_t most_workers_named = 64; ///< with more the summary has no line for each
 
 std::string line(std::string_view what, std::string_view words) {
   return fmt::format("{:<{}}{}\n", what, indent, wrapped(words, terminal_width - indent, indent));
@@ -111,13 +112,11 @@ std::string advice_for(const std::string& kind) {
   return kind == "rows of categories" ? "take dlrm" : "take mlp or softmax";
 }
 
-/// What stands in the place of figures that lost shards had.
 std::string gone_with_shards(const training_report& r) {
   return fmt::format("unknown, since {} had the figures and {} lost",
                      mailgrad::listed("shard", r.lost_shards), r.lost_shards.size() == 1 ? "is" : "are");
 }
 
-/// What stands behind figures of which lost shards had a part.
 std::string without_lost(const training_report& r) {
   return r.lost_shards.empty()
              ? ""
@@ -164,7 +163,6 @@ std::string format_devices(const training_report& r, std::uint32_t worker) {
   return fmt::format("{}", fmt::join(std::span(r.devices).subspan(worker * each, each), ", "));
 }
 
-/// The lines of the staleness of all gradients, and of those of each worker.
 std::string staleness_lines(const training_report& r) {
   std::string text = "staleness     " + format_staleness(r.staleness, r) +
                      (r.staleness.empty() ? "" : without_lost(r)) + '\n';

@@ -91,7 +91,6 @@ fs::path rescue_file(const std::string& path) {
   return folder / fmt::format("{}-{}.rescued", fs::path(path).filename().string(), getpid());
 }
 
-/// The bytes beyond which no file of this process grows.
 std::uint64_t longest_file() {
   rlimit most{};
   return getrlimit(RLIMIT_FSIZE, &most) == 0 ? most.rlim_cur : RLIM_INFINITY;
@@ -115,7 +114,6 @@ void require_metrics_apart(const output_paths& paths, std::span<const named_outp
       reject("--metrics and {} both name '{}'; give each a file of its own", o.option, o.path);
 }
 
-/// The plug-ins with policies, cures and update rules.
 std::vector<input_file> plugin_files_of(const run_inputs& in) {
   std::vector<input_file> files;
   for (const std::string& file : plugins_of_policy(in.policy)) files.push_back({"--policy", file});

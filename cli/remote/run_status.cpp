@@ -13,11 +13,15 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
+/// With more pairs of a shard and a worker, a status leaves out the figures of single pairs, so that it stays
+/// far below what a session carries. With more workers, it leaves out those of single workers, too.
+constexpr std::size_t most_pairs_reported = 1024;
+constexpr std::size_t most_waits_reported = 64;
+
 constexpr std::size_t columns = 7;
 constexpr std::array<const char*, columns> headings{"member",  "state",       "since",  "heard",
                                                     "address", "incarnation", "devices"};
 
-/// One member: its cells, and its last words behind them.
 struct table_row {
   std::array<std::string, columns> cells;
   std::string why{};
@@ -85,22 +89,8 @@ std::uint64_t count_of(const json& counts) {
 /// Shards of one process whose figures are missing in the report of a run in progress, or older than it.
 struct late_shards {
   std::vector<late_figures> figures; ///< of each; all are known, or none is
-  std::optional<run_member> host{};  ///< the parameter host that has them; none: the server, or unknown
+  const run_member* host = nullptr;  ///< the parameter host that has them; null: the server, or unknown
 };
-
-std::optional<run_member> host_of(std::uint32_t shard, const std::vector<run_member>& members) {
-  const auto host = std::ranges::find_if(
-      members, [shard](const run_member& m) { return std::ranges::count(m.shards, shard) > 0; });
-  return host == members.end() ? std::nullopt : std::optional(*host);
-}
-
-bool is_together(const late_shards& all, const late_figures& one, const std::optional<run_member>& host) {
-  const auto number = [](const std::optional<run_member>& m) {
-    return m ? std::optional(m->number) : std::nullopt;
-  };
-  return all.figures.front().seconds_old.has_value() == one.seconds_old.has_value() &&
-         number(all.host) == number(host);
-}
 
 std::string format_figures(const late_shards& x) {
   std::vector<std::uint32_t> shards;
@@ -130,11 +120,14 @@ std::string format_host(const late_shards& x) {
 std::vector<late_shards> late_of(const training_report& so_far, const std::vector<run_member>& members) {
   std::vector<late_shards> all;
   for (const late_figures& x : so_far.late) {
-    std::optional<run_member> host = host_of(x.shard, members);
-    const auto known =
-        std::ranges::find_if(all, [&](const late_shards& l) { return is_together(l, x, host); });
+    const auto holder = std::ranges::find_if(
+        members, [&](const run_member& m) { return std::ranges::count(m.shards, x.shard) > 0; });
+    const run_member* const host = holder == members.end() ? nullptr : &*holder;
+    const auto known = std::ranges::find_if(all, [&](const late_shards& l) {
+      return l.host == host && l.figures.front().seconds_old.has_value() == x.seconds_old.has_value();
+    });
     if (known == all.end())
-      all.push_back({{x}, std::move(host)});
+      all.push_back({{x}, host});
     else
       known->figures.push_back(x);
   }
@@ -182,7 +175,6 @@ training_report shortened(training_report r) {
   return r;
 }
 
-/// What is left of those of single workers.
 void leave_workers_out(json& all) {
   json& report = all.at("report");
   for (const char* figures : {"wait_seconds", "batches"})
@@ -190,7 +182,6 @@ void leave_workers_out(json& all) {
   all["expected"] = json::array();
 }
 
-/// The first ones, and how many more there are.
 std::vector<std::string> shortened(std::vector<std::string> waits) {
   if (waits.size() <= most_waits_reported) return waits;
   const std::size_t more = waits.size() - most_waits_reported;

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -21,11 +20,6 @@ namespace mailgrad {
 /// The state of one that was lost and has joined again is "back".
 /// Errors  nlohmann::json::exception if it is something else.
 std::string format_members(const nlohmann::ordered_json& members);
-
-/// With more pairs of a shard and a worker, a status leaves out the figures of single pairs, so that it stays
-/// far below what a session carries. With more workers, it leaves out those of single workers, too.
-inline constexpr std::size_t most_pairs_reported = 1024;
-inline constexpr std::size_t most_waits_reported = 64;
 
 /// What a run tells whoever asks for its status: what its live page shows, the members of the run beside the
 /// report, and the summary as text.

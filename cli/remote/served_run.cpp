@@ -1,6 +1,5 @@
 #include <mailgrad/cli/remote/served_run.hpp>
 
-#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/remote/run_status.hpp>
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/memory/memory_network.hpp>
@@ -21,7 +20,6 @@ constexpr std::chrono::milliseconds patience{250}; ///< with actors that are ask
 /// Where workers that this program starts find it: memory is faster, where there is such.
 const char* here() { return net::memory_network::is_supported() ? "memory:" : "127.0.0.1:0"; }
 
-/// Who cannot join.
 const char* limit_of(const std::string& address, const std::string& keys) {
   if (net::is_memory_address(address)) return "; for processes of this user on this machine";
   if (net::is_mpi_address(address)) return "; for ranks of this launcher";

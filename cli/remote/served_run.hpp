@@ -2,6 +2,7 @@
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/remote/remote_args.hpp>
 
 #include <atomic>

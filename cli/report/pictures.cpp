@@ -224,7 +224,6 @@ std::string bar_of(const std::string& name, const part_seconds& parts, double wa
   return bar + fmt::format(" {:.6g}\n", 100 / wall * std::max(0.0, wall - known));
 }
 
-/// All workers of a run as one, with the mean of each of their times.
 part_seconds mean_of(const std::vector<part_seconds>& workers) {
   part_seconds all{};
   for (const part_seconds& w : workers)
@@ -254,7 +253,6 @@ std::string plots_of(std::string_view label, std::size_t which, bool first) {
   return plots;
 }
 
-/// How much of the run each worker computed and waited.
 picture worker_time_picture(std::span<const report_file> runs) {
   picture p{"time-workers", "Where the time of the workers went", {}, {}};
   std::size_t workers = 0;
@@ -280,7 +278,6 @@ picture worker_time_picture(std::span<const report_file> runs) {
   return p;
 }
 
-/// Mean and longest time of each part of a gradient's way.
 picture gradient_time_picture(std::span<const report_file> runs) {
   picture p{"time-gradient", "Where the time of a gradient went", {}, {}};
   std::vector<std::string> names;
@@ -419,7 +416,6 @@ double highest(const std::vector<staleness_histogram>& workers, const gap_axis& 
   return most;
 }
 
-/// A histogram for each worker of a run, beside what its policy lets expect.
 picture staleness_picture(std::span<const report_file> runs, std::size_t which) {
   const training_report& run = runs[which].report;
   picture p{fmt::format("staleness-{}", which + 1), "Staleness under " + label_of(runs, which), {}, {}};
@@ -461,7 +457,6 @@ std::string cosines_by_gap(const report_file& run) {
   return data;
 }
 
-/// The mean gap at each lag that is frequent enough to have one.
 std::string mean_gaps(const report_file& run) {
   constexpr int frequent = 5;
   std::map<std::uint64_t, std::pair<double, int>> sums;
@@ -499,7 +494,6 @@ picture scatter(std::span<const report_file> runs, picture p, const std::string&
   return p;
 }
 
-/// Gap against lag, and cosine against gap, of the sampled gradients.
 std::vector<picture> sample_pictures(std::span<const report_file> runs) {
   return {
       scatter(runs, {"gap-lag", "How far weights moved within a lag", {}, {}},
