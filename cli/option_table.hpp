@@ -23,7 +23,6 @@ inline constexpr std::size_t help_width = 100;
 /// Breaks `text` between words into lines of at most `width` columns; a longer word gets a line of its own.
 /// All lines but the first begin with `indent` spaces, which do not count as columns.
 std::string wrapped(std::string_view text, std::size_t width = help_width, std::size_t indent = 0);
-
 /// A line of a list, "  name             what", with `what` wrapped.
 std::string help_entry(std::string_view name, std::string_view what);
 
@@ -50,18 +49,13 @@ void parse(CLI::App& parser, const std::vector<std::string>& words, const std::s
 
 CLI::Validator whole_number(std::uint64_t least,
                             std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
-
 CLI::Validator number(double least = std::numeric_limits<double>::lowest(),
                       double most = std::numeric_limits<double>::max());
-
 CLI::Validator interval_text();
-
 /// Accepts one of these words. Its name has them all, with | between them.
 CLI::Validator one_of(std::vector<std::string> words);
-
 /// Accepts one of these words, or a whole number of seconds from 1 to `most`.
 CLI::Validator one_of_or_seconds(std::vector<std::string> words, std::uint64_t most);
-
 /// Accepts any text but an empty one, which often comes from an unset variable of a script.
 CLI::Validator file_name();
 

@@ -113,7 +113,6 @@ worker_args local_workers_of(const train_args& w);
 ///
 /// Errors  recording_error for an option that train does not have.
 train_args recorded_values(const recording& what);
-
 open_options opened_as(const train_args& w);
 
 /// The training options that the words stand for, without those for recording and replay.
@@ -123,7 +122,6 @@ training_options understood(const train_args& w);
 checkpoint_options understood(const checkpoint_args& w);
 /// The same, with the weights that --load names.
 training_options with_first_weights(const train_args& w);
-
 run_inputs inputs_of(const train_args& w, const recording* replay = nullptr);
 
 /// The words of a command that leaves rule and devices open. The words of a recording, of a checkpoint and of
@@ -136,7 +134,6 @@ train_args open_args();
 /// program each GPU, or else each core that the process may use. --workers has as many devices, in turns.
 /// Workers on such devices take sync, since adam bears little staleness: eight workers under async spoil it.
 train_args with_usual_choices(train_args w, const CLI::App& parser);
-
 /// The same on cores, for a run that no GPU can train.
 train_args with_usual_cores(train_args w);
 

@@ -196,32 +196,27 @@ std::string format_devices(const training_options& o) {
   return text;
 }
 
-/// "mlp, a pipeline of 8 micro-batches"
-std::string format_model(const std::string& model, const spanning_args& span, std::size_t micro_batches) {
-  if (!span.any()) return model;
-  return fmt::format("{}, {}{}", model, span.pipeline ? "a pipeline" : "replicated",
-                     micro_batches > 1 ? fmt::format(" of {} micro-batches", micro_batches) : "");
-}
-
 /// Describes the run that begins, in two lines: data, model, policy, devices and the shards of the weights.
 /// `where` takes the place of the devices if workers have brought their own.
-std::string introduction(const std::string& model, const spanning_args& span, const training_options& o,
-                         const data_split& data, const training& run, const std::string& where) {
+std::string introduction(const train_args& w, const training_options& o, const data_split& data,
+                         const training& run, const std::string& where) {
   const std::string held_out =
       data.validation.size() > 0 ? fmt::format(", {} held out", data.validation.size()) : "";
-  return fmt::format("{}: {} samples to train on{}, {} to test on, {}\n{}; {} on {}; {}", data.name,
-                     data.train.size(), held_out, data.test.size(),
-                     data.train.has_targets() ? "a number to predict"
-                                              : fmt::format("{} classes", data.train.classes()),
-                     format_model(model, span, o.micro_batches), o.policy,
-                     where.empty() ? format_devices(o) : where, run.layout().format_balance());
+  std::string model = w.model; // "mlp, a pipeline of 8 micro-batches"
+  if (w.span.any()) model += w.span.pipeline ? ", a pipeline" : ", replicated";
+  if (w.span.any() && o.micro_batches > 1) model += fmt::format(" of {} micro-batches", o.micro_batches);
+  return fmt::format(
+      "{}: {} samples to train on{}, {} to test on, {}\n{}; {} on {}; {}", data.name, data.train.size(),
+      held_out, data.test.size(),
+      data.train.has_targets() ? "a number to predict" : fmt::format("{} classes", data.train.classes()),
+      model, o.policy, where.empty() ? format_devices(o) : where, run.layout().format_balance());
 }
 
 /// All steps of a run that is resumed are done. It is then tested and writes what it leaves behind.
 void say_that_nothing_is_left(std::uint64_t done, std::uint64_t total) {
-  std::cerr << fmt::format(
-      "nothing is left to train: {} steps are done, and {}; its checkpoints stay as they are\n", done,
-      done > total ? fmt::format("only {} are asked for", total) : "no more are asked for");
+  say_line(fmt::format(
+      "nothing is left to train: {} steps are done, and {}; its checkpoints stay as they are", done,
+      done > total ? fmt::format("only {} are asked for", total) : "no more are asked for"));
 }
 
 /// Of these files, those that are asked for `now`, and those that are not there.
@@ -351,7 +346,7 @@ finished_run run_with(const train_args& w, std::vector<std::string> given,
     options.metrics = left.metrics;
     options.tensorboard = left.tensorboard;
   }
-  outputs->weights().require_room(*layout, card);
+  outputs->require_room(*layout, card);
   if (!is_done && from && lies_in(options.checkpoints.folder, from->path()))
     options.checkpoints.lock = take_checkpoint_folder(options);
   // A run that is refused has said nothing else. One that waits for workers is refused before it listens.
@@ -393,7 +388,7 @@ finished_run run_with(const train_args& w, std::vector<std::string> given,
   if (!w.quiet) say_line(in_words(*data->reading));
   say_warnings(options, *data);
   if (!w.quiet) {
-    say_line(introduction(w.model, w.span, options, *data, run, where));
+    say_line(introduction(w, options, *data, run, where));
     say_line(format_choices(w, options));
   }
   if (options.start && w.load_strict == "no")

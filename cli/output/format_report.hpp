@@ -18,7 +18,6 @@ std::string format_rows(std::string_view encoding, char delimiter, bool header);
 /// What kind of samples a model reads: "text", "pictures", "rows of categories", "rows of numbers" or
 /// "arrays".
 std::string kind_of_samples(const model_request& r);
-
 /// The same with their size: "rows of 4 numbers", "pictures of 28x28"
 std::string format_samples(const model_request& r);
 
@@ -33,7 +32,6 @@ std::string unreported(const training_report& r, const char* none);
 
 /// The lines of the tests at the end of a run, and of the weights that they tested, as far as they are known.
 std::string last_test_lines(const training_report& r);
-
 /// The lines of the tests during a run, and of tests and texts that a GPU of it has left to the host.
 std::string evaluation_lines(const training_report& r);
 

@@ -102,6 +102,14 @@ struct named_output {
   const std::string& path;
 };
 
+void require_weights_file(const std::string& path) {
+  if (path.empty()) return;
+  if (path == output_file::standard_output)
+    reject("--save: weights are no output for a pipe; name a file, './-' for one of that name");
+  const output_file checked("weights", path); // refuses a folder, or a place that cannot be written
+  if (!replaced_file::can_replace(path)) reject("--save: '{}' is a pipe or a device; name a file", path);
+}
+
 /// What the run itself writes while it goes on has to differ from the files behind it, and from no folder.
 void require_metrics_apart(const output_paths& paths, std::span<const named_output> others) {
   if (paths.metrics == output_file::standard_output)
@@ -181,44 +189,36 @@ void output_file::write(const std::function<void(std::ostream&)>& content) const
         fmt::format("{} '{}' cannot be written: {}", what_, path_, std::generic_category().message(why)));
 }
 
-weights_output::weights_output(std::string path) : path_(std::move(path)) {
-  if (path_.empty()) return;
-  if (path_ == output_file::standard_output)
-    reject("--save: weights are no output for a pipe; name a file, './-' for one of that name");
-  const output_file checked("weights", path_); // refuses a folder, or a place that cannot be written
-  if (!replaced_file::can_replace(path_)) reject("--save: '{}' is a pipe or a device; name a file", path_);
-}
-
-void weights_output::require_room(const parameter_layout& layout, const model_card& card) const {
-  if (path_.empty()) return;
-  const fs::path folder = fs::path(replaced_file::without_links(path_)).parent_path();
+void run_outputs::require_room(const parameter_layout& layout, const model_card& card) const {
+  if (weights_.empty()) return;
+  const fs::path folder = fs::path(replaced_file::without_links(weights_)).parent_path();
   std::error_code unknown;
   const fs::space_info disk = fs::space(folder.empty() ? "." : folder, unknown);
   const std::uint64_t needed = bytes_to_save(layout, card);
   if (const std::uint64_t most = longest_file(); most < needed)
     throw std::runtime_error(
-        fmt::format("weights '{}' need {}, and a file of this process may have {}; raise 'ulimit -f'", path_,
-                    byte_count(needed).text(), byte_count(most).text()));
+        fmt::format("weights '{}' need {}, and a file of this process may have {}; raise 'ulimit -f'",
+                    weights_, byte_count(needed).text(), byte_count(most).text()));
   if (unknown || disk.available >= needed) return;
   throw std::runtime_error(fmt::format(
       "weights '{}' need {}, and the disk has {} left; make {} of room, or name a file on another disk",
-      path_, byte_count(needed).text(), byte_count(disk.available).text(),
+      weights_, byte_count(needed).text(), byte_count(disk.available).text(),
       byte_count(needed - disk.available).text()));
 }
 
-void weights_output::write(std::span<const named_weights> weights, const model_card& card,
-                           const training_report& r) const {
-  if (path_.empty()) return;
+void run_outputs::write_weights(std::span<const named_weights> weights, const model_card& card,
+                                const training_report& r) const {
+  if (weights_.empty()) return;
   const char* why_not = weights.empty()                    ? "a part of them was lost"
                         : r.ended == "diverged" && !r.best ? "the run has diverged"
                         : !all_finite(weights)             ? "not all are finite numbers"
                                                            : nullptr;
-  if (why_not) throw std::runtime_error(fmt::format("weights '{}' are not written: {}", path_, why_not));
+  if (why_not) throw std::runtime_error(fmt::format("weights '{}' are not written: {}", weights_, why_not));
   const std::string report = to_json(r);
   try {
-    save_weights(path_, weights, card, report);
+    save_weights(weights_, weights, card, report);
   } catch (const std::exception& first) {
-    const fs::path rescue = rescue_file(path_);
+    const fs::path rescue = rescue_file(weights_);
     std::string where = fmt::format("they are in '{}'", rescue.string());
     try {
       save_weights(rescue, weights, card, report);
@@ -246,6 +246,7 @@ bool is_output_option(std::string_view option) {
 run_outputs::run_outputs(const output_paths& paths, const std::vector<input_file>& inputs)
     : report_("report", paths.report), staleness_csv_("staleness histogram", paths.staleness_csv),
       trace_("trace", paths.trace), weights_(paths.save) {
+  require_weights_file(paths.save);
   if (paths.record == output_file::standard_output)
     reject("--record: a recording is no output for a pipe; name a file, './-' for one of that name");
   const std::array<named_output, 5> all{{{"--report", "report", paths.report},
@@ -288,7 +289,7 @@ std::vector<std::string> run_outputs::write(const training_report& r, const run_
       failures.emplace_back(e.what());
     }
   };
-  try_to([&] { weights_.write(weights, card, r); });
+  try_to([&] { write_weights(weights, card, r); });
   try_to([&] { report_.write([&](std::ostream& out) { out << to_json(r) << '\n'; }); });
   try_to([&] { staleness_csv_.write([&](std::ostream& out) { out << staleness_csv(r); }); });
   try_to([&] { trace_.write([&](std::ostream& out) { write_trace(out, trace); }); });

@@ -71,32 +71,6 @@ private:
   std::string path_;
 };
 
-/// The file for the trained weights, checked and replaced as an output_file is.
-class weights_output {
-public:
-  /// With an empty path nothing is written.
-  ///
-  /// Errors  std::invalid_argument for standard output or a pipe; std::system_error if `path` cannot be
-  ///         written.
-  explicit weights_output(std::string path);
-
-  /// Requires that the disk has room for a file of these variables and this card, and that this process may
-  /// write one so long.
-  ///
-  /// Errors  std::runtime_error: it has not, or may not.
-  void require_room(const parameter_layout& layout, const model_card& card) const;
-
-  /// Writes the weights with their card and the report. Those of a run that has diverged are not written, so
-  /// that they do not replace better ones, unless they are the best of its tests. If the file cannot be
-  /// written, the weights go to a file in the folder for temporary files.
-  ///
-  /// Errors  std::runtime_error: why they were not written where they should be, and where they are.
-  void write(std::span<const named_weights> weights, const model_card& card, const training_report& r) const;
-
-private:
-  std::string path_;
-};
-
 /// What was loaded with --load-strict no: "took 3 of 4 variables of 'mlp.safetensors'", and a line for each
 /// difference.
 std::string format_loaded(const saved_weights& from, const parameter_layout& layout);
@@ -127,18 +101,27 @@ public:
   /// Prints it, fitted to a terminal, where no output goes.
   void print_summary(const std::string& text) const;
 
+  /// Requires that the disk has room for the weights of these variables and this card, and that this process
+  /// may write a file so long.
+  ///
+  /// Errors  std::runtime_error: it has not, or may not.
+  void require_room(const parameter_layout& layout, const model_card& card) const;
+
   /// Writes all outputs, even if one of them fails: the weights first, as nothing else took as long to make.
-  /// Returns why outputs were not written, a line each.
+  /// Returns why outputs were not written, a line each. Weights of a run that has diverged do not replace
+  ///         better ones, unless they are the best of its tests. Those that cannot be written go to a file in
+  ///         the folder for temporary files.
   std::vector<std::string> write(const training_report& r, const run_trace& trace,
                                  std::span<const named_weights> weights, const model_card& card) const;
 
-  const weights_output& weights() const noexcept { return weights_; }
-
 private:
+  void write_weights(std::span<const named_weights> weights, const model_card& card,
+                     const training_report& r) const;
+
   output_file report_;
   output_file staleness_csv_;
   output_file trace_;
-  weights_output weights_;
+  std::string weights_; ///< its path
 };
 
 } // namespace mailgrad

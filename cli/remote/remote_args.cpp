@@ -93,16 +93,9 @@ local_workers::~local_workers() {
 
 void local_workers::start(const std::string& address, std::uint32_t workers, const worker_args& words) {
   for (std::uint32_t w = 0; w < workers; ++w) {
-    std::vector<std::string> line{"mailgrad",
-                                  "join",
-                                  address,
-                                  "--number",
-                                  std::to_string(w),
-                                  "--devices",
-                                  words.devices[w % words.devices.size()],
-                                  "--workers",
-                                  "1",
-                                  "--quiet"};
+    std::vector<std::string> line{"mailgrad",    "join",   address, fmt::format("--number={}", w),
+                                  "--workers=1", "--quiet"};
+    line.push_back("--devices=" + words.devices[w % words.devices.size()]);
     for (const std::string& file : words.plugins) line.push_back("--plugin=" + file);
     if (!words.data.empty())
       line.insert(line.end(), {"--data=" + words.data, "--data-limit=" + std::to_string(words.data_limit)});

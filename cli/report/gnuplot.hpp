@@ -36,11 +36,9 @@ std::string axis_of_counts(double least, double most);
 
 /// Any text as text of a page, also within an attribute.
 std::string as_html(std::string_view text);
-
 /// The page up to its heading.
 std::string html_begin(std::string_view title, std::string_view heading);
 std::string html_end();
-
 /// A picture, drawn into the page, and its caption below it; without a script, its title and its caption.
 std::string html_figure(const picture& p);
 
