@@ -1,11 +1,13 @@
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/graph/models/spanning_models.hpp>
+#include <mailgrad/options/spelling.hpp>
 #include <mailgrad/tensor/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <stdexcept>
 #include <utility>
 
@@ -44,14 +46,9 @@ device place_here(const std::string& word) {
 } // namespace
 
 std::vector<std::string> split_devices(std::string list) {
-  std::vector<std::string> words;
   std::erase(list, ' ');
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    words.push_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
+  const auto words = words_between(list, ',');
+  return {words.begin(), words.end()};
 }
 
 std::vector<device> read_devices(const std::string& list) {
@@ -71,10 +68,9 @@ bool names_gpu(const std::string& list) {
       split_devices(list), [](const std::string& word) { return word.substr(0, word.find(':')) == "cuda"; });
 }
 
-std::vector<std::string> device_names(const std::string& list) {
-  std::vector<std::string> names;
-  for (const device d : read_devices(list)) names.push_back(to_string(d));
-  return names;
+std::string names_of(std::span<const device> devices, const char* between) {
+  const auto name = [](device d) { return to_string(d); };
+  return fmt::format("{}", fmt::join(devices | std::views::transform(name), between));
 }
 
 void require_several(const spanning_args& w, std::size_t devices_of_a_worker, const std::string& option) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,8 @@ std::vector<device> read_devices(const std::string& list);
 std::vector<device> read_places(const std::string& list);
 /// Whether there is a GPU among them, for a list that nobody has read yet.
 bool names_gpu(const std::string& list);
-/// The same devices by their names.
-///
-/// Errors  as read_devices().
-std::vector<std::string> device_names(const std::string& list);
+/// "cpu:0,cpu:1"
+std::string names_of(std::span<const device> devices, const char* between = ",");
 
 /// How the model of a worker spans its devices, as the command line says.
 struct spanning_args {

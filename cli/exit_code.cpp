@@ -91,16 +91,10 @@ interrupt::~interrupt() {
 int interrupt::signal() const noexcept { return signalled; }
 
 std::string signal_name(int number) {
-  switch (number) {
-  case SIGINT:
-    return "SIGINT";
-  case SIGTERM:
-    return "SIGTERM";
-  case SIGHUP:
-    return "SIGHUP";
-  default:
-    return "signal " + std::to_string(number);
-  }
+  return number == SIGINT    ? "SIGINT"
+         : number == SIGTERM ? "SIGTERM"
+         : number == SIGHUP  ? "SIGHUP"
+                             : "signal " + std::to_string(number);
 }
 
 } // namespace mailgrad

@@ -10,7 +10,6 @@
 
 namespace mailgrad {
 
-/// The exit codes of the tool.
 struct exit_code {
   static constexpr int done = 0;      ///< also of a run that ended early because somebody asked for it
   static constexpr int failed = 1;    ///< a run that started went wrong, or a GPU failed
@@ -50,9 +49,9 @@ int exit_code_of(const net::ending& e);
 class interrupt {
 public:
   /// `second` is what a second signal says, a literal.
-  explicit interrupt(const char* second =
-                         "a second signal ends the run at once: its weights, report and other "
-                         "outputs are lost");
+  explicit interrupt(
+      const char* second =
+          "a second signal ends the run at once: its weights, report and other outputs are lost");
   ~interrupt();
   interrupt(const interrupt&) = delete;
   interrupt& operator=(const interrupt&) = delete;
@@ -67,7 +66,6 @@ private:
   std::array<struct sigaction, caught_.size()> before_{};
 };
 
-/// "SIGTERM"
 std::string signal_name(int number);
 
 } // namespace mailgrad

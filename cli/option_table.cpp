@@ -5,12 +5,8 @@
 #include <mailgrad/options/number.hpp>
 #include <mailgrad/options/spelling.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <stdexcept>
 
 namespace mailgrad {
 
@@ -30,41 +26,6 @@ public:
                    help_width - get_column_width()); // the parser indents each line
   }
 };
-
-} // namespace
-
-std::string wrapped(std::string_view text, std::size_t width, std::size_t indent) {
-  std::string all;
-  std::size_t column = 0;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    if (column > 0 && column + 1 + end > width) {
-      all.append("\n").append(indent, ' ');
-      column = 0;
-    } else if (column > 0) {
-      all += ' ';
-      ++column;
-    }
-    all += text.substr(0, end);
-    column += end;
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return all;
-}
-
-std::string help_entry(const std::string& name, const std::string& what) {
-  constexpr std::size_t indent = 19;
-  std::string text = "  " + name + ' ';
-  if (text.size() > indent)
-    text.append("\n").append(indent, ' ');
-  else
-    text.resize(indent, ' ');
-  return text + wrapped(what, help_width - indent, indent) + '\n';
-}
-
-std::shared_ptr<CLI::FormatterBase> make_help_format() { return std::make_shared<help_format>(); }
-
-namespace {
 
 /// The innermost that was given, as `run` of `mailgrad lab run`.
 const CLI::App& parsed_command(const CLI::App& app) {
@@ -88,19 +49,9 @@ std::vector<std::string> commands_of(const CLI::App& app) {
   return names;
 }
 
-/// The long names of all options, without dashes.
-std::vector<std::string> options_of(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options())
-    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
-  return names;
-}
-
 std::string suggested(std::string_view word, const std::vector<std::string>& names) {
   return suggestion(word, std::vector<std::string_view>(names.begin(), names.end()));
 }
-
-bool is_option(std::string_view word) { return word.starts_with("--") && word.size() > 2; }
 
 /// The option or argument at the beginning of the parser's message, such as "--batch: ...".
 const CLI::Option* option_in(std::string_view message, const CLI::App& command) {
@@ -115,50 +66,41 @@ const CLI::Option* option_in(std::string_view message, const CLI::App& command) 
   return nullptr;
 }
 
-/// "--a excludes --b" as {"--a", "--b"}
-std::pair<std::string, std::string> both_ends(std::string_view message) {
-  return {std::string(message.substr(0, message.find(' '))),
-          std::string(message.substr(message.rfind(' ') + 1))};
-}
-
 /// Finds an option whose value was forgotten, so that it took the next option for its value.
 std::string forgotten_value(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
     for (const std::string& value : option->results())
-      if (is_option(value)) return option->get_name() + " needs a value before '" + value + "'";
+      if (value.starts_with("--") && value.size() > 2)
+        return option->get_name() + " needs a value before '" + value + "'";
   return {};
 }
 
-/// Of the description of an option, what it is; the rest is for its help.
-std::string first_words(const std::string& text) {
-  std::size_t end = text.size();
-  for (const char* mark : {"; ", ". ", ": "}) end = std::min(end, text.find(mark));
-  return text.substr(0, end);
+template <class Error>
+bool is(const CLI::ParseError& e) {
+  return dynamic_cast<const Error*>(&e) != nullptr;
 }
 
 /// Rewrites the parser's message, which is written for programmers, for the user of the tool.
 std::string in_words(const CLI::ParseError& e, const CLI::App& command) {
   const std::string why = e.what();
-  if (dynamic_cast<const CLI::ExcludesError*>(&e) != nullptr) {
-    const auto [one, other] = both_ends(why);
+  const std::string one = why.substr(0, why.find(' ')), other = why.substr(why.rfind(' ') + 1);
+  if (is<CLI::ExcludesError>(e))
     return fmt::format("{} and {} exclude each other: give one of them", one, other);
-  }
-  if (dynamic_cast<const CLI::RequiresError*>(&e) != nullptr) {
-    const auto [one, other] = both_ends(why);
-    return fmt::format("{} makes sense only with {}: add it", one, other);
-  }
-  if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr && !commands_of(command).empty())
+  if (is<CLI::RequiresError>(e)) return fmt::format("{} makes sense only with {}: add it", one, other);
+  if (is<CLI::RequiredError>(e) && !commands_of(command).empty())
     return "a command is missing; " + suggested("", commands_of(command));
   const CLI::Option* option = option_in(why, command);
-  if (option == nullptr || dynamic_cast<const CLI::ValidationError*>(&e) != nullptr) return why;
+  if (option == nullptr || is<CLI::ValidationError>(e)) return why;
   const std::string name = option->get_name();
-  if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr)
+  if (is<CLI::RequiredError>(e)) {
+    std::string what = option->get_description(); // its first words; the rest is for its help
+    for (const char* mark : {"; ", ". ", ": "}) what = what.substr(0, what.find(mark));
     return fmt::format("the {} '{}' is missing: {}", name.starts_with('-') ? "option" : "argument", name,
-                       first_words(option->get_description()));
+                       what);
+  }
   if (option->get_expected_max() == 0) return name + " takes no value";
   const auto values = option->results();
-  if (dynamic_cast<const CLI::ConversionError*>(&e) != nullptr && !values.empty())
-    return name + " cannot be '" + values.front() + "'";
+  if (is<CLI::ConversionError>(e) && !values.empty()) return name + " cannot be '" + values.front() + "'";
   if (values.size() > 1) return fmt::format("{} is given {} times: give it once", name, values.size());
   return name + " needs a value";
 }
@@ -177,68 +119,40 @@ std::string owner_of(const CLI::App& command, const std::string& letters) {
   return {};
 }
 
-/// "devices" for "device", and the other way round.
-std::string in_other_number(const std::string& letters) {
-  return letters.ends_with('s') ? letters.substr(0, letters.size() - 1) : letters + 's';
-}
-
 std::string unknown_option(const CLI::App& command, const std::string& word) {
   const std::string text = name_of(command) + " has no option '" + word + "'";
   const std::string letters = word.substr(std::min(word.find_first_not_of('-'), word.size()));
-  if (command.get_option_no_throw("--lr") != nullptr && letters.starts_with("learning"))
-    return text + "; did you mean '--lr'?";
-  const std::string other = in_other_number(letters);
-  if (other.size() > 1 && command.get_option_no_throw("--" + other) != nullptr)
-    return text + "; did you mean '--" + other + "'?";
-  const std::vector<std::string> names = options_of(command);
+  const auto has = [&](const std::string& name) {
+    return command.get_option_no_throw("--" + name) != nullptr;
+  };
+  const auto guess = [&](std::string_view name) {
+    return fmt::format("{}; did you mean '--{}'?", text, name);
+  };
+  if (has("lr") && letters.starts_with("learning")) return guess("lr");
+  const std::string other = // "devices" for "device", and the other way round
+      letters.ends_with('s') ? letters.substr(0, letters.size() - 1) : letters + 's';
+  if (other.size() > 1 && has(other)) return guess(other);
+  std::vector<std::string_view> names; // the long ones, without dashes
+  for (const CLI::Option* option : command.get_options())
+    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
   const auto longer = std::ranges::find_if(
-      names, [&](const std::string& name) { return letters.size() > 2 && name.starts_with(letters); });
-  if (longer != names.end()) return text + "; did you mean '--" + *longer + "'?";
+      names, [&](std::string_view name) { return letters.size() > 2 && name.starts_with(letters); });
+  if (longer != names.end()) return guess(*longer);
   if (const std::string others = owner_of(command, letters); !others.empty())
     return fmt::format("{}; '{}' has it", text, others);
-  const std::string_view meant =
-      meant_name(letters, std::vector<std::string_view>(names.begin(), names.end()));
-  return meant.empty() ? text + where_to_look(command)
-                       : text + "; did you mean '--" + std::string(meant) + "'?";
+  const std::string_view meant = meant_name(letters, names);
+  return meant.empty() ? text + where_to_look(command) : guess(meant);
 }
-
-/// The message for an option that stands before its command.
-std::string too_early(const CLI::App& command, const std::string& word) {
-  return fmt::format("'{0}' stands before the command: write '{1} {0} ...'", word, name_of(command));
-}
-
-} // namespace
-
-std::string explain(const CLI::App& app, const CLI::ParseError& e) {
-  const CLI::App& command = parsed_command(app);
-  const auto key = [](const std::string& word) { return word.substr(0, word.find('=')); };
-  const std::vector<std::string> extras = app.remaining(true);
-  const bool about_extras = dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr ||
-                            dynamic_cast<const CLI::RequiredError*>(&e) != nullptr;
-  if (extras.empty() || !about_extras) {
-    const std::string text = in_words(e, command);
-    return text.find("; ") == std::string::npos ? text + where_to_look(command) : text;
-  }
-  if (const std::string text = forgotten_value(command); !text.empty()) return text + where_to_look(command);
-  const std::string word = key(extras.front());
-  if (!word.starts_with('-')) return unknown_argument(command, extras.front());
-  const bool before = !app.remaining(false).empty() && &command != &app;
-  if (before && command.get_option_no_throw(word) != nullptr) return too_early(command, word);
-  return unknown_option(command, word);
-}
-
-namespace {
 
 /// "must be a number from 0 to 1, not 'x'"
 std::string refusal(const std::string& what, const std::string& word) {
   return fmt::format("must be {}, not '{}'", what, word);
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-std::string in_words(double least, double most) {
-  if (least == std::numeric_limits<double>::lowest()) return "a finite number, such as 0.01";
-  return fmt::format("a number from {:g} to {:g}", least, most);
+/// Accepts the values of which `is_right` says so, and says of others what a right one is.
+template <class IsRight>
+CLI::Validator accepts(const std::string& what, const IsRight& is_right) {
+  return {[=](const std::string& word) { return is_right(word) ? std::string() : refusal(what, word); }, ""};
 }
 
 /// "automatic, classification or regression"
@@ -249,7 +163,71 @@ std::string listed(const std::vector<std::string>& words) {
   return text;
 }
 
+struct renamed_option {
+  std::string_view was, is;
+};
+constexpr std::array<renamed_option, 2> renamed{
+    {{"--seats", "--slots"}, {"--own-samples", "--local-samples"}}};
+
+/// Calls `take` with each word that has an old name, and with that option.
+template <class Words, class Take>
+void for_each_old(Words& words, const Take& take) {
+  for (auto& word : words) {
+    if (word == "--") return; // what follows are the words of another program
+    const auto found = std::ranges::find(renamed, option_args::option_of(word), &renamed_option::was);
+    if (found != renamed.end()) take(word, *found);
+  }
+}
+
 } // namespace
+
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent) {
+  std::string all;
+  std::size_t column = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    if (column > 0 && column + 1 + end > width) {
+      all.append("\n").append(indent, ' ');
+      column = 0;
+    } else if (column > 0) {
+      all += ' ';
+      ++column;
+    }
+    all += text.substr(0, end);
+    column += end;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return all;
+}
+
+std::string help_entry(std::string_view name, std::string_view what) {
+  constexpr std::size_t indent = 19;
+  std::string text = fmt::format("  {} ", name);
+  if (text.size() > indent)
+    text.append("\n").append(indent, ' ');
+  else
+    text.resize(indent, ' ');
+  return text + wrapped(what, help_width - indent, indent) + '\n';
+}
+
+std::shared_ptr<CLI::FormatterBase> make_help_format() { return std::make_shared<help_format>(); }
+
+std::string explain(const CLI::App& app, const CLI::ParseError& e) {
+  const CLI::App& command = parsed_command(app);
+  const std::vector<std::string> extras = app.remaining(true);
+  const bool about_extras = is<CLI::ExtrasError>(e) || is<CLI::RequiredError>(e);
+  if (extras.empty() || !about_extras) {
+    const std::string text = in_words(e, command);
+    return text.find("; ") == std::string::npos ? text + where_to_look(command) : text;
+  }
+  if (const std::string text = forgotten_value(command); !text.empty()) return text + where_to_look(command);
+  const std::string word = std::string(option_args::option_of(extras.front()));
+  if (!word.starts_with('-')) return unknown_argument(command, extras.front());
+  const bool before = !app.remaining(false).empty() && &command != &app;
+  if (before && command.get_option_no_throw(word) != nullptr)
+    return fmt::format("'{0}' stands before the command: write '{1} {0} ...'", word, name_of(command));
+  return unknown_option(command, word);
+}
 
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
   const bool open = most == std::numeric_limits<std::uint64_t>::max();
@@ -258,19 +236,21 @@ CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
   return {[=](const std::string& word) {
             const auto n = parse_whole(word);
             if (n && *n >= least && *n <= most) return std::string();
-            const bool is_too_large = open && !n && !word.empty() && std::ranges::all_of(word, is_digit);
+            const bool is_too_large =
+                open && !n && !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
             return refusal(is_too_large ? "a whole number below 2^64" : what, word);
           },
           ""};
 }
 
 CLI::Validator number(double least, double most) {
-  return {[=](const std::string& word) {
-            const auto x = parse_number(word);
-            const bool right = x && std::isfinite(*x) && *x >= least && *x <= most;
-            return right ? std::string() : refusal(in_words(least, most), word);
-          },
-          ""};
+  const bool open = least == std::numeric_limits<double>::lowest();
+  return accepts(open ? "a finite number, such as 0.01"
+                      : fmt::format("a number from {:g} to {:g}", least, most),
+                 [=](const std::string& word) {
+                   const auto x = parse_number(word);
+                   return x && std::isfinite(*x) && *x >= least && *x <= most;
+                 });
 }
 
 CLI::Validator interval_text() {
@@ -286,25 +266,18 @@ CLI::Validator interval_text() {
 }
 
 CLI::Validator one_of(std::vector<std::string> words) {
-  std::string name = fmt::format("{}", fmt::join(words, "|"));
-  return {[words = std::move(words)](const std::string& word) {
-            return std::ranges::find(words, word) != words.end() ? std::string()
-                                                                 : refusal(listed(words), word);
-          },
-          "", std::move(name)};
+  return accepts(listed(words),
+                 [=](const std::string& word) { return std::ranges::find(words, word) != words.end(); })
+      .name(fmt::format("{}", fmt::join(words, "|")));
 }
 
 CLI::Validator one_of_or_seconds(std::vector<std::string> words, std::uint64_t most) {
-  return {[words = std::move(words), most](const std::string& word) {
-            const auto seconds = parse_whole(word);
-            const bool right = std::ranges::find(words, word) != words.end() ||
-                               (seconds && *seconds >= 1 && *seconds <= most);
-            return right ? std::string()
-                         : refusal(fmt::format("{} or a number of seconds from 1 to {}",
-                                               fmt::join(words, ", "), most),
-                                   word);
-          },
-          ""};
+  return accepts(fmt::format("{} or a number of seconds from 1 to {}", fmt::join(words, ", "), most),
+                 [=](const std::string& word) {
+                   const auto seconds = parse_whole(word);
+                   return std::ranges::find(words, word) != words.end() ||
+                          (seconds && *seconds >= 1 && *seconds <= most);
+                 });
 }
 
 CLI::Validator file_name() {
@@ -326,53 +299,6 @@ std::vector<std::string> given_args(const CLI::App& command) {
   }
   return words;
 }
-
-bool option_args::has(std::string_view option) const {
-  return std::ranges::find(words_, option, option_of) != words_.end();
-}
-
-void option_args::drop(std::string_view option) {
-  drop_if([&](std::string_view other) { return other == option; });
-}
-
-void option_args::drop(std::initializer_list<const char*> options) {
-  for (const char* option : options) drop(option);
-}
-
-void option_args::drop_unless(const option_args& kept, std::initializer_list<const char*> options) {
-  for (const char* option : options)
-    if (!kept.has(option)) drop(option);
-}
-
-void option_args::set(std::string word) {
-  drop(option_of(word));
-  words_.push_back(std::move(word));
-}
-
-void option_args::set(const option_args& more) {
-  for (const std::string& word : more.words_) drop(option_of(word));
-  words_.insert(words_.end(), more.words_.begin(), more.words_.end());
-}
-
-namespace {
-
-struct renamed_option {
-  std::string_view was, is;
-};
-constexpr std::array<renamed_option, 2> renamed{
-    {{"--seats", "--slots"}, {"--own-samples", "--local-samples"}}};
-
-/// Calls `take` with each word that has an old name, and with that option.
-template <class Words, class Take>
-void for_each_old(Words& words, const Take& take) {
-  for (auto& word : words) {
-    if (word == "--") return; // what follows are the words of another program
-    const auto found = std::ranges::find(renamed, option_args::option_of(word), &renamed_option::was);
-    if (found != renamed.end()) take(word, *found);
-  }
-}
-
-} // namespace
 
 std::vector<std::string> with_present_names(std::vector<std::string> words) {
   for_each_old(words,

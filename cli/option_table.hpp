@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -17,15 +18,13 @@
 
 namespace mailgrad {
 
-/// The width of a help text in columns.
 inline constexpr std::size_t help_width = 100;
 
 /// Breaks `text` between words into lines of at most `width` columns; a longer word gets a line of its own.
 /// All lines but the first begin with `indent` spaces, which do not count as columns.
-std::string wrapped(std::string_view text, std::size_t width, std::size_t indent = 0);
-
+std::string wrapped(std::string_view text, std::size_t width = help_width, std::size_t indent = 0);
 /// A line of a list, "  name             what", with `what` wrapped.
-std::string help_entry(const std::string& name, const std::string& what);
+std::string help_entry(std::string_view name, std::string_view what);
 
 /// The layout of the help of every command, with names for kinds of values that users know.
 std::shared_ptr<CLI::FormatterBase> make_help_format();
@@ -33,26 +32,30 @@ std::shared_ptr<CLI::FormatterBase> make_help_format();
 /// Says what is wrong with the command line, in one line that names the nearest right option or command.
 std::string explain(const CLI::App& app, const CLI::ParseError& e);
 
+/// Parses the options of a recording or a checkpoint, which `whose` names.
+///
+/// Errors  Refusal with one line for what the parser does not take.
+template <class Refusal>
+void parse(CLI::App& parser, const std::vector<std::string>& words, const std::string& whose) {
+  try {
+    parser.parse(std::vector<std::string>(words.rbegin(), words.rend())); // in reverse order
+  } catch (const CLI::ParseError& e) {
+    throw Refusal(whose + ": " + explain(parser, e));
+  }
+}
+
 // Checks of an option's value. Each says in one line what a right value is, so that the parser never refuses
 // a value with its own text.
 
-/// Accepts whole numbers from `least` to `most`.
 CLI::Validator whole_number(std::uint64_t least,
                             std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
-
-/// Accepts finite numbers from `least` to `most`.
 CLI::Validator number(double least = std::numeric_limits<double>::lowest(),
                       double most = std::numeric_limits<double>::max());
-
-/// Accepts what parse_interval() reads.
 CLI::Validator interval_text();
-
 /// Accepts one of these words. Its name has them all, with | between them.
 CLI::Validator one_of(std::vector<std::string> words);
-
 /// Accepts one of these words, or a whole number of seconds from 1 to `most`.
 CLI::Validator one_of_or_seconds(std::vector<std::string> words, std::uint64_t most);
-
 /// Accepts any text but an empty one, which often comes from an unset variable of a script.
 CLI::Validator file_name();
 
@@ -69,23 +72,36 @@ public:
   /// "--save=x" and "--save" are words of the same option.
   static std::string_view option_of(std::string_view word) { return word.substr(0, word.find('=')); }
 
-  bool has(std::string_view option) const;
-  void drop(std::string_view option);
-  void drop(std::initializer_list<const char*> options);
+  bool has(std::string_view option) const {
+    return std::ranges::find(words_, option, option_of) != words_.end();
+  }
+  void drop(std::string_view option) {
+    drop_if([&](std::string_view other) { return other == option; });
+  }
   /// Drops the options of which this is said.
   template <class Says>
   void drop_if(const Says& says) {
     std::erase_if(words_, [&](const std::string& word) { return says(option_of(word)); });
   }
+  void drop(std::initializer_list<const char*> options) {
+    for (const char* option : options) drop(option);
+  }
   /// Drops these, but for those that `kept` has.
-  void drop_unless(const option_args& kept, std::initializer_list<const char*> options);
+  void drop_unless(const option_args& kept, std::initializer_list<const char*> options) {
+    for (const char* option : options)
+      if (!kept.has(option)) drop(option);
+  }
   /// Takes the place of the word of the same option, if there is one.
-  void set(std::string word);
-  /// The same for all words of `more`.
-  void set(const option_args& more);
+  void set(std::string word) {
+    drop(option_of(word));
+    words_.push_back(std::move(word));
+  }
+  void set(const option_args& more) {
+    for (const std::string& word : more.words_) drop(option_of(word));
+    words_.insert(words_.end(), more.words_.begin(), more.words_.end());
+  }
 
   const std::vector<std::string>& all() const noexcept { return words_; }
-  /// Gives the words away.
   std::vector<std::string> take() { return std::move(words_); }
 
 private:
@@ -144,20 +160,20 @@ inline auto excludes(const char* other) {
 ///
 ///   option_table t(parser);
 ///   t.title("What to train");
-///   t.add("--batch", w.batch, "Samples in a mini-batch of one worker", whole_number(1), shown);
+///   t.add("--batch", w.batch, whole_number(1), shown, "Samples in a mini-batch of one worker");
 class option_table {
 public:
   explicit option_table(CLI::App& parser) : parser_(parser) {}
 
   CLI::App& parser() const noexcept { return parser_; }
 
-  /// Of the rows from here on, in the help.
   void title(const char* text = "Options") { title_ = text; }
 
-  /// The value must outlive the parser. A bool is a flag. A function takes a value that may be left out.
+  /// The value must outlive the parser. A bool is a flag. A function takes a value that may be left out. A
+  /// text among the traits is the help.
   template <class Value, class... Traits>
-  void add(const std::string& name, Value&& value, const std::string& help, const Traits&... traits) {
-    CLI::Option& option = *made(name, value, help);
+  void add(const std::string& name, Value&& value, const Traits&... traits) {
+    CLI::Option& option = *made(name, value);
     option.group(title_);
     (apply(name, option, traits), ...);
   }
@@ -170,18 +186,20 @@ public:
 
 private:
   template <class Value>
-  CLI::Option* made(const std::string& name, Value& value, const std::string& help) {
+  CLI::Option* made(const std::string& name, Value& value) {
     using values = std::vector<std::string>;
     if constexpr (std::is_same_v<Value, bool>)
-      return parser_.add_flag(name, value, help)->disable_flag_override();
+      return parser_.add_flag(name, value)->disable_flag_override();
     else if constexpr (std::is_invocable_v<Value&, const values&>)
-      return parser_.add_option_function<values>(name, value, help)->expected(0, 1);
+      return parser_.add_option_function<values>(name, value)->expected(0, 1);
     else
-      return parser_.add_option(name, value, help);
+      return parser_.add_option(name, value);
   }
   template <class Trait>
   void apply(const std::string& name, CLI::Option& option, const Trait& trait) {
-    if constexpr (std::is_convertible_v<Trait, unsigned>)
+    if constexpr (std::is_convertible_v<const Trait&, std::string>)
+      option.description(trait);
+    else if constexpr (std::is_convertible_v<Trait, unsigned>)
       kinds_[name] |= trait;
     else if constexpr (std::is_convertible_v<Trait, CLI::Validator>)
       option.check(trait);

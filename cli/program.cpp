@@ -6,25 +6,16 @@
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/kernels/arithmetic.hpp>
 
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <ctime>
-#include <exception>
 #include <iostream>
 #include <optional>
 #include <sstream>
-#include <stdexcept>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
@@ -52,12 +43,6 @@ command make_lab_command(CLI::App& app) {
   return {parser, [parser] { return become_lab(parser->remaining()); }};
 }
 
-std::string format_version() {
-  const provenance here = this_program();
-  return "mailgrad " + here.version + "\ncommit   " + build_commit + "\ncompiler " + here.compiler +
-         "\nkernels  for " + kernel_instructions();
-}
-
 std::string utc_date(std::chrono::system_clock::time_point when) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(when);
   std::tm parts{};
@@ -67,6 +52,12 @@ std::string utc_date(std::chrono::system_clock::time_point when) {
 }
 
 namespace {
+
+std::string format_version() {
+  const provenance here = this_program();
+  return "mailgrad " + here.version + "\ncommit   " + build_commit + "\ncompiler " + here.compiler +
+         "\nkernels  for " + kernel_instructions();
+}
 
 /// Reports output that was lost, for example on a full disk. A user who closed the terminal or stopped
 /// reading a pipe knows of the loss, so these two cases are no error.
@@ -113,15 +104,13 @@ void ask_for_help(const CLI::App& app, std::vector<const char*>& words) {
     const auto next = std::ranges::find(below, std::string_view(words[i]), &CLI::App::get_name);
     if (next == below.end() && i == 1) return;
     if (next == below.end())
-      throw std::invalid_argument(
-          fmt::format("help: '{}' has no command '{}'; 'mailgrad help {}' lists what it takes",
-                      at->get_name(), words[i], words[1]));
+      reject("help: '{}' has no command '{}'; 'mailgrad help {}' lists what it takes", at->get_name(),
+             words[i], words[1]);
     at = *next;
   }
   words.push_back("--help");
 }
 
-/// What to type first.
 constexpr std::string_view first_steps =
     "mailgrad: a command is missing. To begin:\n"
     "  mailgrad train           trains a small network, and reports what that cost\n"

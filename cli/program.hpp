@@ -21,10 +21,6 @@ namespace mailgrad {
 /// (cmake/mailgrad_commit.cmake).
 extern const char build_commit[];
 
-/// What `mailgrad --version` prints: version, commit, compiler and the instructions of the kernels,
-/// a line each.
-std::string format_version();
-
 /// "2026-11-22T20:41:28Z"
 std::string utc_date(std::chrono::system_clock::time_point when);
 
@@ -57,6 +53,10 @@ struct finished_run {
   training_report report;
   int code;
 };
+
+/// That of a run. One that ended early because its options or somebody asked for it has done its work. A
+/// signal decides only if it ended the training or the test; 0: there was none.
+int exit_code_of(const training_report& r, int signal);
 
 /// Trains as the words say, which `parser` has read, and prints and writes what they ask for. Returns an exit
 /// code.

@@ -6,17 +6,12 @@
 #include <mailgrad/optim/cures/cure_spec.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/policies/policy_spec.hpp>
+#include <mailgrad/options/spelling.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <iostream>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
+#include <ranges>
 
 // Scripts by which a shell completes the words of the tool, made of what the commands declare.
 
@@ -33,37 +28,29 @@ struct declared_option {
 };
 
 struct declared_command {
-  std::string words; ///< "lab run"; none: the program itself
-  std::string what;
-  std::vector<std::string> commands; ///< below it, as "run"
+  std::string words;                                         ///< "lab run"; none: the program itself
+  std::vector<std::pair<std::string, std::string>> commands; ///< below it, as "run", and what each does
   std::vector<declared_option> options;
 };
 
 /// The words of "yes|no|SECONDS" that are written so.
 std::vector<std::string> literal_words(std::string_view text) {
   std::vector<std::string> words;
-  for (std::size_t end = 0; !text.empty(); text.remove_prefix(std::min(end + 1, text.size()))) {
-    end = std::min(text.find('|'), text.size());
-    const std::string_view word = text.substr(0, end);
-    const bool is_literal =
-        std::ranges::all_of(word, [](char c) { return (c >= 'a' && c <= 'z') || c == '-'; });
-    if (!word.empty() && is_literal) words.emplace_back(word);
-  }
+  for (const std::string_view word : words_between(text, '|'))
+    if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == word.npos)
+      words.emplace_back(word);
   return words;
 }
-
-/// The part before settings: "ssp" of "ssp:BOUND".
-std::string name_in(std::string_view form) { return std::string(form.substr(0, form.find(':'))); }
 
 /// Names that the option may have without being limited to them.
 std::vector<std::string> known_names(const std::string& option) {
   std::vector<std::string> names;
   if (option == "--model")
-    for (const built_in_form& form : built_in_forms()) names.push_back(name_in(form.name));
+    for (const built_in_form& form : built_in_forms()) names.emplace_back(name_of_choice(form.name));
   if (option == "--policy" || option == "POLICY")
-    for (const policy_form& form : policy_forms()) names.push_back(name_in(form.text));
+    for (const policy_form& form : policy_forms()) names.emplace_back(name_of_choice(form.text));
   if (option == "--cure")
-    for (const cure_form& form : cure_forms()) names.push_back(name_in(form.text));
+    for (const cure_form& form : cure_forms()) names.emplace_back(name_of_choice(form.text));
   if (option == "--optimizer" || option == "--outer-optimizer")
     for (const std::string_view name : optimizer_names()) names.emplace_back(name);
   names.erase(std::ranges::unique(names).begin(), names.end());
@@ -85,21 +72,20 @@ declared_option declared(CLI::Option& option) {
   return d;
 }
 
-/// `app` and all below it, each before those below it.
 void declare(CLI::App& app, const std::string& words, std::vector<declared_command>& all) {
   const std::size_t here = all.size();
-  all.push_back({words, app.get_description(), {}, {}});
+  all.push_back({words, {}, {}});
   for (CLI::Option* option : app.get_options())
     if (!option->get_group().empty()) all[here].options.push_back(declared(*option));
   for (CLI::App* below : app.get_subcommands([](CLI::App*) { return true; })) {
-    all[here].commands.push_back(below->get_name());
+    all[here].commands.emplace_back(below->get_name(), below->get_description());
     declare(*below, words.empty() ? below->get_name() : words + ' ' + below->get_name(), all);
   }
 }
 
-/// All names of options and commands that may stand behind the words of `c`.
 std::string named_in(const declared_command& c) {
-  std::vector<std::string> all = c.commands;
+  std::vector<std::string> all;
+  for (const auto& [name, what] : c.commands) all.push_back(name);
   for (const declared_option& o : c.options)
     all.insert(all.end(), o.names.empty() ? o.values.begin() : o.names.begin(),
                o.names.empty() ? o.values.end() : o.names.end());
@@ -108,10 +94,8 @@ std::string named_in(const declared_command& c) {
 
 /// "'train --lr'|'train --save'": the words before a value, as patterns of bash and zsh.
 std::string before_value(const declared_command& c, const declared_option& o) {
-  std::string patterns;
-  for (const std::string& name : o.names)
-    patterns += fmt::format("{}'{} {}'", patterns.empty() ? "" : "|", c.words, name);
-  return patterns;
+  const auto pattern = [&](const std::string& name) { return fmt::format("'{} {}'", c.words, name); };
+  return fmt::format("{}", fmt::join(o.names | std::views::transform(pattern), "|"));
 }
 
 std::string all_words(const std::vector<declared_command>& all) {
@@ -187,9 +171,7 @@ std::string for_zsh(const std::vector<declared_command>& all) {
           "  case $command in\n";
   for (const declared_command& c : all) {
     text += fmt::format("    '{}') named=(", c.words);
-    for (const declared_command& below : all)
-      for (const std::string& name : c.commands)
-        if (below.words == (c.words.empty() ? name : c.words + ' ' + name)) text += entry(name, below.what);
+    for (const auto& [name, what] : c.commands) text += entry(name, what);
     for (const declared_option& o : c.options) {
       for (const std::string& name : o.names) text += entry(name, o.what);
       if (o.names.empty())
@@ -200,11 +182,10 @@ std::string for_zsh(const std::vector<declared_command>& all) {
   return text + "  esac\n"
                 "  _describe -o word named || _files\n"
                 "}\n"
-                "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _mailgrad \"$@\"; "
-                "else compdef _mailgrad mailgrad; fi\n";
+                "if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _mailgrad \"$@\"; else compdef "
+                "_mailgrad mailgrad; fi\n";
 }
 
-/// The condition of fish under which `c` is the command of a line.
 std::string when_in(const declared_command& c) {
   if (c.words.empty()) return "__fish_use_subcommand";
   const std::string after = "__fish_seen_subcommand_from ";
@@ -218,11 +199,8 @@ std::string for_fish(const std::vector<declared_command>& all) {
   std::string text = "# Completes the words of mailgrad in fish: mailgrad completion fish | source\n";
   for (const declared_command& c : all) {
     const std::string next = c.words.empty() ? "" : "; and test (count (commandline -opc)) -eq 2";
-    for (const declared_command& below : all)
-      for (const std::string& name : c.commands)
-        if (below.words == (c.words.empty() ? name : c.words + ' ' + name))
-          text += fmt::format("complete -c mailgrad -n '{}{}' -f -a {}{}\n", when_in(c), next, name,
-                              what(below.what));
+    for (const auto& [name, words] : c.commands)
+      text += fmt::format("complete -c mailgrad -n '{}{}' -f -a {}{}\n", when_in(c), next, name, what(words));
     for (const declared_option& o : c.options) {
       std::string line = fmt::format("complete -c mailgrad -n '{}'", when_in(c));
       for (const std::string& name : o.names)
@@ -253,7 +231,7 @@ command make_completion_command(CLI::App& app) {
       app.add_subcommand("completion", "Print a script by which a shell completes commands and options");
   const auto shell = std::make_shared<std::string>();
   option_table t(*parser);
-  t.add("SHELL", *shell, "The shell: bash, zsh or fish", one_of({"bash", "zsh", "fish"}), required);
+  t.add("SHELL", *shell, one_of({"bash", "zsh", "fish"}), required, "The shell: bash, zsh or fish");
   parser->footer("Examples:\n"
                  "  source <(mailgrad completion bash)              in ~/.bashrc, or zsh in ~/.zshrc\n"
                  "  mailgrad completion fish | source               in ~/.config/fish/config.fish\n"

@@ -1,10 +1,6 @@
 #include <mailgrad/cli/commands/train_options.hpp>
-#include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/program.hpp>
-#include <mailgrad/cli/run_inputs.hpp>
-#include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/files/archive.hpp>
 #include <mailgrad/files/byte_source.hpp>
@@ -12,43 +8,20 @@
 #include <mailgrad/graph/gradients.hpp>
 #include <mailgrad/graph/graph.hpp>
 #include <mailgrad/graph/graphviz.hpp>
-#include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/operation_registry.hpp>
 #include <mailgrad/graph/placement/placement.hpp>
 #include <mailgrad/graph/placement/replicate.hpp>
 #include <mailgrad/graph/serial/graph_bytes.hpp>
 
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <ostream>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
-
 namespace mailgrad {
+
+namespace {
 
 /// Reads a file that `mailgrad graph --out` or a program by write_graph() has written. Nothing in it is
 /// executed. Returns what the graph names.
 ///
 /// Errors  file_error in one line: the file cannot be read, is cut, damaged or no graph, or has an operation
 ///         that this build does not know.
-named_values read_graph_file(graph& into, const std::string& path);
-
-/// Writes a graph as bytes, with the values that a reader gets by name.
-///
-/// Errors  as write_graph().
-void write_graph_to(std::ostream& out, const graph& g, const std::vector<named_value>& named);
-
-/// The value of that name; none if there is none.
-std::optional<value> find_value(const named_values& named, std::string_view name);
-
 named_values read_graph_file(graph& into, const std::string& path) {
   byte_source file(path);
   const std::vector<std::uint8_t> bytes = read_up_to(file, byte_source::most_bytes);
@@ -66,12 +39,10 @@ void write_graph_to(std::ostream& out, const graph& g, const std::vector<named_v
   out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
 }
 
-std::optional<value> find_value(const named_values& named, std::string_view name) {
-  const auto found = std::ranges::find(named.all(), name, &named_value::name);
-  return found == named.all().end() ? std::nullopt : std::optional(found->what);
+std::optional<value> find_value(const std::vector<named_value>& named, std::string_view name) {
+  const auto found = std::ranges::find(named, name, &named_value::name);
+  return found == named.end() ? std::nullopt : std::optional(found->what);
 }
-
-namespace {
 
 struct graph_args {
   std::string model = "mlp";
@@ -134,7 +105,6 @@ bool names_gradients(const std::vector<named_value>& named) {
   return std::ranges::any_of(named, [](const named_value& v) { return v.name.starts_with(gradient_prefix); });
 }
 
-/// Builds or reads the graph, and returns what it names.
 std::vector<named_value> make_graph(const graph_args& w, graph& g, const model_request& request) {
   std::vector<named_value> named;
   if (w.file.empty()) {
@@ -144,7 +114,7 @@ std::vector<named_value> make_graph(const graph_args& w, graph& g, const model_r
     named = read_graph_file(g, w.file).all();
   }
   if (!w.with_gradients || names_gradients(named)) return named;
-  const std::optional<value> loss = find_value(named_values(named), loss_name);
+  const std::optional<value> loss = find_value(named, loss_name);
   if (!loss) throw std::invalid_argument("--gradients: the graph of '" + w.file + "' names no loss");
   add_gradients(g, *loss, named);
   return named;
@@ -167,12 +137,10 @@ std::string picture_of(const graph_args& w, const graph& g, const std::vector<na
     if (v.name == loss_name ? placed || w.with_gradients
                             : v.name.starts_with(gradient_prefix) && w.with_gradients)
       wanted.push_back(v.what);
-  return graphviz(g, {.loss = find_value(named_values(named), loss_name),
-                      .places = placed ? &places : nullptr,
-                      .wanted = wanted});
+  return graphviz(
+      g, {.loss = find_value(named, loss_name), .places = placed ? &places : nullptr, .wanted = wanted});
 }
 
-/// Draws the graph, or writes it as it is.
 int show(const graph_args& w) {
   const bool as_it_is = !w.out.empty();
   std::vector<input_file> read = files_of({w.file.empty() ? w.model : w.file, w.data, {}, {}, {}});
@@ -192,17 +160,17 @@ command make_graph_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("graph", "Draw a model's graph in the language of Graphviz");
   auto words = std::make_shared<graph_args>();
   option_table t(*parser);
-  t.add("file", words->file, "A graph that --out or a program has written, in place of a model",
-        path("FILE"));
-  t.add("--model", words->model,
-        "A built-in model, which 'mailgrad train --help' lists, or a JSON file of layers", shown);
+  t.add("file", words->file, path("FILE"),
+        "A graph that --out or a program has written, in place of a model");
+  t.add("--model", words->model, shown,
+        "A built-in model, which 'mailgrad train --help' lists, or a JSON file of layers");
   t.add(
-      "--input", words->input, "Shape of one sample, such as 28,28,1",
-      [](CLI::App&, CLI::Option& o) { o.delimiter(','); }, whole_number(1), shown);
-  t.add("--classes", words->classes, "Number of classes", whole_number(1), shown);
-  t.add("--batch", words->batch, "Samples in a mini-batch", whole_number(1), shown);
-  t.add("--data", words->data, "Data set that the model reads, in place of --input and --classes",
-        excludes("--input"), excludes("--classes"));
+      "--input", words->input, [](CLI::App&, CLI::Option& o) { o.delimiter(','); }, whole_number(1), shown,
+      "Shape of one sample, such as 28,28,1");
+  t.add("--classes", words->classes, whole_number(1), shown, "Number of classes");
+  t.add("--batch", words->batch, whole_number(1), shown, "Samples in a mini-batch");
+  t.add("--data", words->data, excludes("--input"), excludes("--classes"),
+        "Data set that the model reads, in place of --input and --classes");
   t.title("How the data set is read");
   add_table(t, words->table);
   t.title();
@@ -214,11 +182,10 @@ command make_graph_command(CLI::App& app) {
   for (const char* flag : {"--replicate", "--pipeline"}) parser->get_option(flag)->needs("--devices");
   t.add("--gradients", words->with_gradients,
         "Draw the backward pass too, and leave out what no training step computes");
-  t.add("--output", words->output, "File to write the picture to; -: standard output", path("FILE"), shown);
-  t.add("--out", words->out,
+  t.add("--output", words->output, path("FILE"), shown, "File to write the picture to; -: standard output");
+  t.add("--out", words->out, path("FILE"), excludes("--output"),
         "Write the graph itself to this file in place of a picture, as bytes that another process reads; -: "
-        "standard output",
-        path("FILE"), excludes("--output"));
+        "standard output");
   for (const char* of_a_model :
        {"--model", "--input", "--classes", "--batch", "--data", "--replicate", "--pipeline"})
     parser->get_option("file")->excludes(of_a_model);

@@ -1,28 +1,8 @@
-#include <mailgrad/cli/commands/train_args.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
-#include <mailgrad/cli/device_option.hpp>
-#include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/option_table.hpp>
-#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/remote/joined_workers.hpp>
-#include <mailgrad/cli/remote/launch_args.hpp>
-#include <mailgrad/cli/remote/remote_args.hpp>
 
-#include <mailgrad/actors/remote/membership.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
-#include <chrono>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 // A run whose server and workers are started together by a launcher of a cluster.
 
@@ -42,8 +22,8 @@ struct args_of_launch {
 /// Turns words of a rank into those of a server, and returns the devices that are the workers'.
 std::string as_server(train_args& w, const launch_args& l, const launch_place& place) {
   if (w.workers > 0 && w.workers != place.workers())
-    throw std::invalid_argument(fmt::format("--workers {}: {} starts {} ranks, so there are {}; leave it out",
-                                            w.workers, place.launcher, place.size, place.workers()));
+    reject("--workers {}: {} starts {} ranks, so there are {}; leave it out", w.workers, place.launcher,
+           place.size, place.workers());
   w.workers = place.workers();
   w.remote.devices = w.span.any() ? device_count(w.devices) : 1;
   w.remote.all_reduce = l.all_reduce;
@@ -68,7 +48,6 @@ int serve(const CLI::App& parser, const train_args& w) {
   return train_as_told(parser, w);
 }
 
-/// How long a worker that is cut off tries to come back.
 constexpr std::chrono::seconds for_coming_back{60};
 
 /// Every rank has the same words, so what rank 0 refuses of them, every rank refuses, and waits for nobody.
@@ -77,13 +56,11 @@ void require_understood(const train_args& w) {
   o.record = w.outputs.record;
   require_sums_can_be(o);
   if (o.all_reduce && !w.checkpoints.resume.empty())
-    throw std::invalid_argument(
-        "--resume: expected none with --all-reduce, which takes no checkpoints: leave it "
-        "away");
+    reject("--resume: expected none with --all-reduce, which takes no checkpoints: leave it away");
   if (o.all_reduce && w.remote.wire != "float32")
-    throw std::invalid_argument(fmt::format("--wire {}: expected float32 with --all-reduce, since MPI adds "
-                                            "numbers and no messages; leave it away",
-                                            w.remote.wire));
+    reject("--wire {}: expected float32 with --all-reduce, since MPI adds numbers and no messages; leave it "
+           "away",
+           w.remote.wire);
 }
 
 /// Every rank has the same words, so a worker looks for the data where the server does. A rank whose GPU
@@ -91,15 +68,15 @@ void require_understood(const train_args& w) {
 /// also rank 0 that writes the report.
 joining joining_of(const train_args& w, const std::string& address, std::uint32_t number,
                    std::chrono::milliseconds patience = usual_patience) {
-  return {number,
-          w.remote.network ? w.remote.network : network_with(address, w.remote.keys, side::worker, patience),
-          true,
-          for_coming_back,
-          w.remote.sends_batches ? nullptr : samples_of(w.data, w.data_limit),
-          {},
-          plugins_of(plugins_elsewhere(w)),
-          true,
-          true};
+  joining how{.quiet = true, .told_elsewhere = true};
+  how.each.number = number;
+  how.each.network =
+      w.remote.network ? w.remote.network : network_with(address, w.remote.keys, side::worker, patience);
+  how.each.rejoin = for_coming_back;
+  if (!w.remote.sends_batches) how.each.samples = samples_of(w.data, w.data_limit);
+  how.each.plugins = plugins_of(plugins_elsewhere(w));
+  how.each.gpu_ends_run = true;
+  return how;
 }
 
 /// A worker that is cut off from sums cannot come back, since the others wait for this one in the present
@@ -107,8 +84,8 @@ joining joining_of(const train_args& w, const std::string& address, std::uint32_
 joining joining_of(const train_args& w, net::mpi_network& network, std::uint32_t number) {
   joining how = joining_of(w, w.remote.listen, number);
   if (!w.remote.all_reduce) return how;
-  how.rejoin = {};
-  how.join_sums = [&network](std::size_t floats) { return network.join_sums(floats); };
+  how.each.rejoin = {};
+  how.each.join_sums = [&network](std::size_t floats) { return network.join_sums(floats); };
   return how;
 }
 
@@ -198,21 +175,18 @@ command make_launch_command(CLI::App& app) {
   add_keys(table, words->train.remote.keys);
   add_wire(table, words->train.remote);
   add_batches_sent(table, words->train.remote);
-  parser->footer(
-      wrapped("Rank 0 serves, as 'mailgrad serve' does, and begins when all other ranks have joined it as "
-              "workers, on --devices in turns, or each on all of them with --replicate and --pipeline. The "
-              "ranks find each other by themselves. The other options are "
-              "those of 'mailgrad train', and what they write is written by rank 0.",
-              help_width) +
-      "\n" +
-      wrapped("mpirun ends all ranks when one dies, unless --enable-recovery is given, and binds each of two "
-              "ranks to a core, unless --bind-to none is given. srun lets the others wait for a rank that "
-              "failed at the start, unless --kill-on-bad-exit is given.",
-              help_width) +
-      "\n\nExample:\n"
-      "  mpirun -n 4 --bind-to none mailgrad launch --model lenet --policy ssp:2\n"
-      "  mpirun -n 4 --bind-to none mailgrad launch --model lenet --policy sync --transport mpi\n"
-      "  srun -n 4 mailgrad launch --model lenet --policy ssp:2 --keys run-keys");
+  parser->footer(wrapped("Rank 0 serves, as 'mailgrad serve' does, and begins when all other ranks have "
+                         "joined it as workers, on --devices in turns, or each on all of them with "
+                         "--replicate and --pipeline. The ranks find each other by themselves. The other "
+                         "options are those of 'mailgrad train', and what they write is written by rank 0.") +
+                 "\n" +
+                 wrapped("mpirun ends all ranks when one dies, unless --enable-recovery is given, and binds "
+                         "each of two ranks to a core, unless --bind-to none is given. srun lets the others "
+                         "wait for a rank that failed at the start, unless --kill-on-bad-exit is given.") +
+                 "\n\nExample:\n"
+                 "  mpirun -n 4 --bind-to none mailgrad launch --model lenet --policy ssp:2\n"
+                 "  mpirun -n 4 --bind-to none mailgrad launch --model lenet --policy sync --transport mpi\n"
+                 "  srun -n 4 mailgrad launch --model lenet --policy ssp:2 --keys run-keys");
   return {parser, [parser, words] { return launch(*parser, *words); }};
 }
 

@@ -1,46 +1,26 @@
 #include <mailgrad/cli/commands/trained_model.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/option_table.hpp>
-#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/format_report.hpp>
-#include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/program.hpp>
-#include <mailgrad/cli/run_inputs.hpp>
-#include <mailgrad/data/formats/number_rows.hpp>
 #include <mailgrad/data/formats/picture_folder.hpp>
 #include <mailgrad/engine/model/evaluation.hpp>
 #include <mailgrad/engine/weights/onnx_file.hpp>
-#include <mailgrad/engine/weights/predictor.hpp>
-#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/files/file_error.hpp>
 #include <mailgrad/files/npy_file.hpp>
 #include <mailgrad/files/replaced_file.hpp>
 
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <fstream>
-#include <iosfwd>
 #include <iostream>
-#include <memory>
-#include <ostream>
-#include <span>
-#include <stdexcept>
-#include <string>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
-/// What `mailgrad test` has found.
+namespace {
+
 struct test_result {
   std::string model_file;
   std::string data;
@@ -49,7 +29,6 @@ struct test_result {
   evaluation found;
 };
 
-/// The figures of one class.
 struct class_figures {
   std::uint64_t samples = 0; ///< of this class
   std::uint64_t answers = 0; ///< that name this class
@@ -62,23 +41,26 @@ struct class_figures {
   }
 };
 
-/// By class; empty where evaluation::confusion is.
-std::vector<class_figures> by_class(const evaluation& e);
-
-/// The result for a terminal: the figures of the whole, of each class, and the confusion matrix of up to 20
-/// classes.
-std::string in_words(const test_result& r);
-/// The result as a JSON object.
-std::string to_json(const test_result& r);
-
-namespace {
-
 using json = nlohmann::ordered_json;
 
 constexpr std::size_t most_in_matrix = 20;
 
 std::size_t classes_of(const evaluation& e) {
   return static_cast<std::size_t>(std::llround(std::sqrt(static_cast<double>(e.confusion.size()))));
+}
+
+/// By class; empty where evaluation::confusion is.
+std::vector<class_figures> by_class(const evaluation& e) {
+  const std::size_t classes = classes_of(e);
+  std::vector<class_figures> all(classes);
+  for (std::size_t label = 0; label < classes; ++label)
+    for (std::size_t answer = 0; answer < classes; ++answer) {
+      const std::uint64_t n = e.confusion[label * classes + answer];
+      all[label].samples += n;
+      all[answer].answers += n;
+      if (label == answer) all[label].correct += n;
+    }
+  return all;
 }
 
 std::string name_of(const test_result& r, std::size_t c) {
@@ -126,21 +108,8 @@ json known(const std::optional<double>& number) {
   return number && std::isfinite(*number) ? json(*number) : json();
 }
 
-} // namespace
-
-std::vector<class_figures> by_class(const evaluation& e) {
-  const std::size_t classes = classes_of(e);
-  std::vector<class_figures> all(classes);
-  for (std::size_t label = 0; label < classes; ++label)
-    for (std::size_t answer = 0; answer < classes; ++answer) {
-      const std::uint64_t n = e.confusion[label * classes + answer];
-      all[label].samples += n;
-      all[answer].answers += n;
-      if (label == answer) all[label].correct += n;
-    }
-  return all;
-}
-
+/// The result for a terminal: the figures of the whole, of each class, and the confusion matrix of up to 20
+/// classes.
 std::string in_words(const test_result& r) {
   std::string text = fmt::format("{}: {} samples\n", r.data, r.samples);
   if (r.found.accuracy) text += fmt::format("accuracy      {:.4f}\n", *r.found.accuracy);
@@ -179,8 +148,6 @@ std::string to_json(const test_result& r) {
   return object.dump(2, ' ', false, json::error_handler_t::replace);
 }
 
-namespace {
-
 struct test_args {
   trained_args trained;
   std::string report;
@@ -203,67 +170,6 @@ int test(const test_args& w) {
   return exit_code::done;
 }
 
-} // namespace
-
-command make_test_command(CLI::App& app) {
-  CLI::App* parser = app.add_subcommand("test", "Measure a trained model on samples whose answers are known");
-  auto words = std::make_shared<test_args>();
-  option_table t(*parser);
-  add_model_file(t, words->trained);
-  add_model_of_weights(t, words->trained);
-  add_device(t, words->trained);
-  add_samples(t, words->trained,
-              "The data set, as 'mailgrad train' takes it: its test part, or all of a file that has none");
-  parser->get_option("--data")->required();
-  t.add("--report", words->report, "Write the result to this file, as one JSON object; -: to standard output",
-        path("FILE"));
-  parser->footer("Example:\n"
-                 "  mailgrad test --model-file lenet.safetensors --data fashion-mnist");
-  return {parser, [words] { return with_advice([&] { return test(*words); }); }};
-}
-
-/// Answers cannot be written; the reason is an errno. EPIPE: the reader has closed its end of a pipe.
-class answers_not_written : public std::runtime_error {
-public:
-  explicit answers_not_written(int code);
-  const int why;
-};
-
-/// Writes the answers of a model, a line for each sample.
-///
-///     csv          class,probability,T-shirt/top,Trouser,...    or  number, or  number1,number2
-///     json_lines   {"class":"Trouser","probability":0.98,"probabilities":[...]}    or  {"numbers":[3.2]}
-///
-/// Where samples are files, the name of the file comes first: a column "file", or a field.
-class prediction_output {
-public:
-  enum class form : std::uint8_t { csv, json_lines };
-
-  prediction_output(std::ostream& out, const model_card& card, form how);
-
-  /// Calls of one output all name files, or none does.
-  ///
-  /// Shapes  answers: float32[n, outputs], the logits or the numbers of a model; files: n of them, or none.
-  /// Errors  answers_not_written.
-  void write(std::span<const float> answers, std::span<const std::filesystem::path> files = {});
-
-private:
-  void write_header(bool names_files);
-  std::size_t likeliest_in_row();
-  void write_csv(std::span<const float> found, const std::filesystem::path* file);
-  void write_json(std::span<const float> found, const std::filesystem::path* file);
-
-  std::ostream& out_;
-  const model_card& card_;
-  form form_;
-  bool begun_ = false;
-  std::vector<float> row_;
-};
-
-namespace {
-
-using json = nlohmann::ordered_json;
-
 /// A field of RFC 4180: quoted where it holds a comma, a quote or a line break.
 std::string field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
@@ -276,75 +182,95 @@ std::string name_of(const model_card& card, std::size_t c) {
   return card.class_names.empty() ? std::to_string(c) : card.class_names[c];
 }
 
-} // namespace
-
-answers_not_written::answers_not_written(int code)
-    : std::runtime_error("answers cannot be written: " + std::generic_category().message(code)), why(code) {}
-
-prediction_output::prediction_output(std::ostream& out, const model_card& card, form how)
-    : out_(out), card_(card), form_(how) {}
-
-void prediction_output::write_header(bool names_files) {
-  const std::size_t outputs = card_.request.outputs();
-  std::string line = names_files ? "file," : "";
-  if (card_.request.wanted == answer::a_class) {
-    line += "class,probability";
-    for (std::size_t c = 0; c < outputs; ++c) line += ',' + field(name_of(card_, c));
-  } else if (outputs == 1) {
-    line += "number";
-  } else {
-    for (std::size_t i = 0; i < outputs; ++i) line += fmt::format("{}number{}", i == 0 ? "" : ",", i + 1);
+/// Answers cannot be written; the reason is an errno. EPIPE: the reader has closed its end of a pipe.
+struct answers_not_written : std::runtime_error {
+  explicit answers_not_written(int code)
+      : std::runtime_error("answers cannot be written: " + std::generic_category().message(code)), why(code) {
   }
-  out_ << line << '\n';
-}
+  int why;
+};
 
-void prediction_output::write(std::span<const float> answers, std::span<const std::filesystem::path> files) {
-  if (!begun_ && form_ == form::csv) write_header(!files.empty());
-  begun_ = true;
-  const std::size_t outputs = card_.request.outputs();
-  for (std::size_t i = 0; i * outputs < answers.size(); ++i) {
-    const std::filesystem::path* const file = files.empty() ? nullptr : &files[i];
-    errno = 0;
-    if (form_ == form::csv)
-      write_csv(answers.subspan(i * outputs, outputs), file);
-    else
-      write_json(answers.subspan(i * outputs, outputs), file);
-    if (!out_) throw answers_not_written(errno != 0 ? errno : EIO);
+/// Writes the answers of a model, a line for each sample.
+///
+///     csv          class,probability,T-shirt/top,Trouser,...    or  number, or  number1,number2
+///     json_lines   {"class":"Trouser","probability":0.98,"probabilities":[...]}    or  {"numbers":[3.2]}
+///
+/// Where samples are files, the name of the file comes first: a column "file", or a field.
+class prediction_output {
+public:
+  prediction_output(std::ostream& out, const model_card& card, bool is_csv)
+      : out_(out), card_(card), is_csv_(is_csv) {}
+
+  /// Calls of one output all name files, or none does.
+  ///
+  /// Shapes  answers: float32[n, outputs], the logits or the numbers of a model; files: n of them, or none.
+  /// Errors  answers_not_written.
+  void write(std::span<const float> answers, std::span<const std::filesystem::path> files = {}) {
+    if (!begun_ && is_csv_) write_header(!files.empty());
+    begun_ = true;
+    const std::size_t outputs = card_.request.outputs();
+    for (std::size_t i = 0; i * outputs < answers.size(); ++i) {
+      const std::span<const float> found = answers.subspan(i * outputs, outputs);
+      row_.assign(found.begin(), found.end());
+      const std::filesystem::path* const file = files.empty() ? nullptr : &files[i];
+      errno = 0;
+      is_csv_ ? write_csv(file) : write_json(file);
+      if (!out_) throw answers_not_written(errno != 0 ? errno : EIO);
+    }
   }
-}
 
-/// Makes probabilities of a row of logits. Returns the likeliest class.
-std::size_t prediction_output::likeliest_in_row() {
-  softmax_rows(row_, row_.size());
-  return static_cast<std::size_t>(std::ranges::max_element(row_) - row_.begin());
-}
+private:
+  bool names_classes() const { return card_.request.wanted == answer::a_class; }
 
-void prediction_output::write_csv(std::span<const float> found, const std::filesystem::path* file) {
-  row_.assign(found.begin(), found.end());
-  if (file != nullptr) out_ << field(file->string()) << ',';
-  if (card_.request.wanted == answer::a_class) {
-    const std::size_t c = likeliest_in_row();
-    out_ << fmt::format("{},{},", field(name_of(card_, c)), row_[c]);
+  void write_header(bool names_files) {
+    const std::size_t outputs = card_.request.outputs();
+    std::string line = names_files ? "file," : "";
+    if (names_classes()) {
+      line += "class,probability";
+      for (std::size_t c = 0; c < outputs; ++c) line += ',' + field(name_of(card_, c));
+    } else if (outputs == 1) {
+      line += "number";
+    } else {
+      for (std::size_t i = 0; i < outputs; ++i) line += fmt::format("{}number{}", i == 0 ? "" : ",", i + 1);
+    }
+    out_ << line << '\n';
   }
-  out_ << fmt::format("{}\n", fmt::join(row_, ","));
-}
 
-void prediction_output::write_json(std::span<const float> found, const std::filesystem::path* file) {
-  row_.assign(found.begin(), found.end());
-  json object;
-  if (file != nullptr) object["file"] = file->string();
-  if (card_.request.wanted == answer::a_class) {
-    const std::size_t c = likeliest_in_row();
-    object["class"] = name_of(card_, c);
-    object["probability"] = row_[c];
-    object["probabilities"] = row_;
-  } else {
-    object["numbers"] = row_;
+  /// Makes probabilities of a row of logits. Returns the likeliest class.
+  std::size_t likeliest_in_row() {
+    softmax_rows(row_, row_.size());
+    return static_cast<std::size_t>(std::ranges::max_element(row_) - row_.begin());
   }
-  out_ << object.dump(-1, ' ', false, json::error_handler_t::replace) << '\n';
-}
 
-namespace {
+  void write_csv(const std::filesystem::path* file) {
+    if (file != nullptr) out_ << field(file->string()) << ',';
+    if (names_classes()) {
+      const std::size_t c = likeliest_in_row();
+      out_ << fmt::format("{},{},", field(name_of(card_, c)), row_[c]);
+    }
+    out_ << fmt::format("{}\n", fmt::join(row_, ","));
+  }
+
+  void write_json(const std::filesystem::path* file) {
+    json object;
+    if (file != nullptr) object["file"] = file->string();
+    if (names_classes()) {
+      const std::size_t c = likeliest_in_row();
+      object["class"] = name_of(card_, c);
+      object["probability"] = row_[c];
+      object["probabilities"] = row_;
+    } else {
+      object["numbers"] = row_;
+    }
+    out_ << object.dump(-1, ' ', false, json::error_handler_t::replace) << '\n';
+  }
+
+  std::ostream& out_;
+  const model_card& card_;
+  const bool is_csv_;
+  bool begun_ = false;
+  std::vector<float> row_;
+};
 
 struct predict_args {
   trained_args trained;
@@ -356,12 +282,10 @@ struct predict_args {
 /// Rows are answered in groups of this size, so that a long file takes no more memory than a short one.
 constexpr std::size_t group = 256;
 
-/// The bytes of pictures that are decoded at a time.
 constexpr std::size_t decoded_bytes = std::size_t{1} << 26;
 
 void require_plain_numbers(const predictor& model) {
-  if (model.inputs() == 0)
-    throw std::invalid_argument("--rows: the model does not read plain numbers; name a data set by --data");
+  if (model.inputs() == 0) reject("--rows: the model does not read plain numbers; name a data set by --data");
 }
 
 /// `begun` is called when the first row is read, if there is one.
@@ -400,13 +324,12 @@ void predict_array(const std::string& name, predictor& model, prediction_output&
 void require_model_of_pictures(const model_card& card) {
   const shape& dims = card.request.sample_dims;
   if (dims.rank() != 3 || (dims[2] != 1 && dims[2] != 3))
-    throw std::invalid_argument(fmt::format("--picture-files: the model reads samples of {}, and pictures "
-                                            "have a height, a width and 1 or 3 channels",
-                                            to_string(dims)));
+    reject("--picture-files: the model reads samples of {}, and pictures have a height, a width and 1 or 3 "
+           "channels",
+           to_string(dims));
   if (card.divisors != std::vector<float>{255})
-    throw std::invalid_argument(
-        "--picture-files: the model was trained on numbers that were not divided by 255, "
-        "as pixels are; name an array by --rows");
+    reject("--picture-files: the model was trained on numbers that were not divided by 255, as pixels are; "
+           "name an array by --rows");
 }
 
 /// The data set takes labels, but the answers do not depend on them.
@@ -436,13 +359,12 @@ void predict_file(const predict_args& w, predictor& model, prediction_output& ou
 
 int predict_to(std::ostream& to, const predict_args& w) {
   if (int{w.rows.empty()} + int{w.trained.data.empty()} + int{w.pictures.empty()} != 2)
-    throw std::invalid_argument("predict: name either a data set by --data, or rows of numbers by --rows, or "
-                                "pictures by --picture-files");
+    reject("predict: name either a data set by --data, or rows of numbers by --rows, or pictures by "
+           "--picture-files");
   predictor model = open_model(w.trained);
   if (model.card().request.features == feature_kind::tokens)
-    throw std::invalid_argument("predict: the model is one of texts; 'mailgrad generate' writes with it");
-  const auto format = w.format == "csv" ? prediction_output::form::csv : prediction_output::form::json_lines;
-  prediction_output out(to, model.card(), format);
+    reject("predict: the model is one of texts; 'mailgrad generate' writes with it");
+  prediction_output out(to, model.card(), w.format == "csv");
   if (!w.pictures.empty())
     predict_pictures(w.pictures, model, out);
   else if (w.rows == "-")
@@ -467,38 +389,6 @@ int predict(const predict_args& w) {
   }
 }
 
-} // namespace
-
-command make_predict_command(CLI::App& app) {
-  CLI::App* parser = app.add_subcommand("predict", "Print the answers of a trained model to samples");
-  auto words = std::make_shared<predict_args>();
-  option_table t(*parser);
-  add_model_file(t, words->trained);
-  add_model_of_weights(t, words->trained);
-  add_device(t, words->trained);
-  add_samples(t, words->trained,
-              "A data set, as 'mailgrad train' takes it: its test part, or all of a file that has none; the "
-              "labels are not looked at. A file *.npy needs none beside it");
-  t.add("--rows", words->rows,
-        "Rows without labels, between commas, semicolons or tabs, or an array of numpy (*.npy) of samples; "
-        "-: rows from standard input. Numbers and words are those of the files that the model was trained "
-        "on: it divides and encodes them itself",
-        path("FILE"));
-  t.add("--picture-files", words->pictures,
-        "Pictures without labels: PNG and JPEG files, and folders of them. Each answer begins with the name "
-        "of its file",
-        path("PATH..."));
-  t.add("--format", words->format, "How the answers are written: csv or jsonl, a JSON object a line",
-        one_of({"csv", "jsonl"}), shown);
-  parser->footer("For classes, an answer is the likeliest class, its probability, and that of every class.\n"
-                 "Example:\n"
-                 "  mailgrad predict --model-file iris.safetensors --rows - < flowers.csv\n"
-                 "  mailgrad predict --model-file sky.safetensors --picture-files new/ last.png");
-  return {parser, [words] { return with_advice([&] { return predict(*words); }); }};
-}
-
-namespace {
-
 struct generate_args {
   trained_args trained;
   text_sample_options text{.length = 300};
@@ -507,35 +397,12 @@ struct generate_args {
 int generate(const generate_args& w) {
   predictor model = open_model(w.trained);
   if (model.card().request.features != feature_kind::tokens)
-    throw std::invalid_argument(fmt::format("generate: the model is none of texts, but reads samples of {}; "
-                                            "'mailgrad predict' prints its answers",
-                                            to_string(model.card().request.sample_dims)));
+    reject("generate: the model is none of texts, but reads samples of {}; 'mailgrad predict' prints its "
+           "answers",
+           to_string(model.card().request.sample_dims));
   std::cout << model.text(w.text) << '\n';
   return exit_code::done;
 }
-
-} // namespace
-
-command make_generate_command(CLI::App& app) {
-  CLI::App* parser = app.add_subcommand("generate", "Write a text with a trained model of texts");
-  auto words = std::make_shared<generate_args>();
-  option_table t(*parser);
-  add_model_file(t, words->trained);
-  add_device(t, words->trained);
-  t.add("--length", words->text.length, "How many symbols to write", whole_number(1), shown);
-  t.add("--temperature", words->text.temperature,
-        "1 draws each symbol by the model's probabilities, a lower value prefers likely symbols, and 0 "
-        "always takes the likeliest",
-        number(0, 1000), shown);
-  t.add("--seed", words->text.seed, "The same seed writes the same text", whole_number(0), shown);
-  t.add("--prompt", words->text.prompt,
-        "The text that is continued; by default a line break, or the first symbol if there is none");
-  parser->footer("Example:\n"
-                 "  mailgrad generate --model-file plays.safetensors --prompt 'ROMEO:' --length 500");
-  return {parser, [words] { return with_advice([&] { return generate(*words); }); }};
-}
-
-namespace {
 
 struct export_args {
   trained_args trained;
@@ -552,15 +419,75 @@ int export_model(const export_args& w) {
 
 } // namespace
 
+command make_test_command(CLI::App& app) {
+  CLI::App* parser = app.add_subcommand("test", "Measure a trained model on samples whose answers are known");
+  auto words = std::make_shared<test_args>();
+  option_table t(*parser);
+  add_model_file(t, words->trained);
+  add_model_of_weights(t, words->trained);
+  add_device(t, words->trained);
+  add_samples(t, words->trained,
+              "The data set, as 'mailgrad train' takes it: its test part, or all of a file that has none");
+  parser->get_option("--data")->required();
+  t.add("--report", words->report, path("FILE"),
+        "Write the result to this file, as one JSON object; -: to standard output");
+  parser->footer("Example:\n"
+                 "  mailgrad test --model-file lenet.safetensors --data fashion-mnist");
+  return {parser, [words] { return with_advice([&] { return test(*words); }); }};
+}
+
+command make_predict_command(CLI::App& app) {
+  CLI::App* parser = app.add_subcommand("predict", "Print the answers of a trained model to samples");
+  auto words = std::make_shared<predict_args>();
+  option_table t(*parser);
+  add_model_file(t, words->trained);
+  add_model_of_weights(t, words->trained);
+  add_device(t, words->trained);
+  add_samples(t, words->trained,
+              "A data set, as 'mailgrad train' takes it: its test part, or all of a file that has none; the "
+              "labels are not looked at. A file *.npy needs none beside it");
+  t.add("--rows", words->rows, path("FILE"),
+        "Rows without labels, between commas, semicolons or tabs, or an array of numpy (*.npy) of samples; "
+        "-: rows from standard input. Numbers and words are those of the files that the model was trained "
+        "on: it divides and encodes them itself");
+  t.add("--picture-files", words->pictures, path("PATH..."),
+        "Pictures without labels: PNG and JPEG files, and folders of them. Each answer begins with the name "
+        "of its file");
+  t.add("--format", words->format, one_of({"csv", "jsonl"}), shown,
+        "How the answers are written: csv or jsonl, a JSON object a line");
+  parser->footer("For classes, an answer is the likeliest class, its probability, and that of every class.\n"
+                 "Example:\n"
+                 "  mailgrad predict --model-file iris.safetensors --rows - < flowers.csv\n"
+                 "  mailgrad predict --model-file sky.safetensors --picture-files new/ last.png");
+  return {parser, [words] { return with_advice([&] { return predict(*words); }); }};
+}
+
+command make_generate_command(CLI::App& app) {
+  CLI::App* parser = app.add_subcommand("generate", "Write a text with a trained model of texts");
+  auto words = std::make_shared<generate_args>();
+  option_table t(*parser);
+  add_model_file(t, words->trained);
+  add_device(t, words->trained);
+  t.add("--length", words->text.length, whole_number(1), shown, "How many symbols to write");
+  t.add("--temperature", words->text.temperature, number(0, 1000), shown,
+        "1 draws each symbol by the model's probabilities, a lower value prefers likely symbols, and 0 "
+        "always takes the likeliest");
+  t.add("--seed", words->text.seed, whole_number(0), shown, "The same seed writes the same text");
+  t.add("--prompt", words->text.prompt,
+        "The text that is continued; by default a line break, or the first symbol if there is none");
+  parser->footer("Example:\n"
+                 "  mailgrad generate --model-file plays.safetensors --prompt 'ROMEO:' --length 500");
+  return {parser, [words] { return with_advice([&] { return generate(*words); }); }};
+}
+
 command make_export_command(CLI::App& app) {
   CLI::App* parser = app.add_subcommand("export", "Write a trained model for other programs, as ONNX");
   auto words = std::make_shared<export_args>();
   option_table t(*parser);
   add_model_file(t, words->trained);
-  t.add("--onnx", words->onnx,
+  t.add("--onnx", words->onnx, path("FILE"), required,
         "The file to write, of ONNX's operators of version 17. It takes samples as the data files have them, "
-        "any number at once, and gives the logits",
-        path("FILE"), required);
+        "any number at once, and gives the logits");
   parser->footer("Example:\n"
                  "  mailgrad export --model-file lenet.safetensors --onnx lenet.onnx");
   return {parser, [words] { return export_model(*words); }};

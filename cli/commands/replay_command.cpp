@@ -1,24 +1,8 @@
-#include <mailgrad/cli/commands/train_args.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
-#include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/program.hpp>
 
-#include <mailgrad/engine/account/training_report.hpp>
-#include <mailgrad/engine/record/recording.hpp>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 #include <iostream>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <string_view>
 
 namespace mailgrad {
 
@@ -31,22 +15,18 @@ struct replay_args {
   replay_args() { asked.data = asked.devices = asked.parameters = ""; }
 };
 
-/// Those of what is seen that were given.
 option_args looks_in(const CLI::App& parser) {
   option_args looks(given_args(parser));
   looks.drop_if([](std::string_view option) { return !is_of(option, of_looks); });
   return looks;
 }
 
-/// Requires as many devices as the recorded run had, whose options are `words`.
 void require_as_many(std::size_t devices, const std::vector<std::string>& words) {
   constexpr std::string_view option = "--devices=";
   const auto word = std::ranges::find_if(words, [&](const std::string& w) { return w.starts_with(option); });
   const std::size_t recorded =
       word == words.end() ? 1 : static_cast<std::size_t>(std::ranges::count(*word, ',')) + 1;
-  if (devices != recorded)
-    throw std::invalid_argument(
-        fmt::format("--devices: the recording has {}, these are {}", recorded, devices));
+  if (devices != recorded) reject("--devices: the recording has {}, these are {}", recorded, devices);
 }
 
 option_args args_of_devices(const train_args& w) {
@@ -81,7 +61,6 @@ bool writes_to_standard_output(const output_paths& o) {
                              [](const std::string* path) { return *path == output_file::standard_output; });
 }
 
-/// Says whether the weights are those with which the recorded run ended; returns the exit code.
 int compare(const recording& r, const training_report& again, std::ostream& out) {
   const std::string& recorded = r.end.parameters_sha256;
   if (again.parameters_sha256 == recorded) {
@@ -94,21 +73,6 @@ int compare(const recording& r, const training_report& again, std::ostream& out)
   return exit_code::differs;
 }
 
-/// Ends a replay that did not reach its end. Code 0 would say that the parameters are the same.
-int end_of_stopped(int code) {
-  if (code != exit_code::done) return code;
-  say_failure("the replay was stopped before its end, so nothing was compared");
-  return exit_code::failed;
-}
-
-/// Ends the replay of a recording that was not completed; returns the exit code.
-int end_of_incomplete(const training_report& again, std::ostream& out) {
-  if (again.ended != "completed") return exit_code::failed;
-  out << "replay        as far as the recording goes; it was not completed, so it has no parameters to "
-         "compare with\n";
-  return exit_code::cut_short;
-}
-
 int replay_with(const std::string& file, const train_args& w, const option_args& looks) {
   const auto what = std::make_shared<const recording>(read_recording(file));
   require_repeatable(*what);
@@ -116,11 +80,18 @@ int replay_with(const std::string& file, const train_args& w, const option_args&
       recorded_values(*what), args_of_devices(w), "recording '" + what->name + "'",
       [](const std::string& options) { return "it repeats on such GPUs alone; name such by " + options; });
   const auto [again, code] = train_again(args_for_train(w, looks, *what), what, w.checkpoints);
-  if (again.ended == "stopped" || again.ended == "failed") return end_of_stopped(code);
+  if (again.ended == "stopped" || again.ended == "failed") {
+    if (code != exit_code::done) return code; // which would say that the parameters are the same
+    say_failure("the replay was stopped before its end, so nothing was compared");
+    return exit_code::failed;
+  }
   std::ostream& out = writes_to_standard_output(w.outputs) ? std::cerr : std::cout;
   if (!what->killed) return compare(*what, again, out);
-  return code == exit_code::failed ? end_of_incomplete(again, out)
-                                   : code; // otherwise a signal ended the test
+  if (code != exit_code::failed || again.ended != "completed")
+    return code; // perhaps of a signal during the test
+  out << "replay        as far as the recording goes; it was not completed, so it has no parameters to "
+         "compare with\n";
+  return exit_code::cut_short;
 }
 
 } // namespace
@@ -130,20 +101,18 @@ command make_replay_command(CLI::App& app) {
   auto words = std::make_shared<replay_args>();
   train_args& w = words->asked;
   option_table t(*parser);
-  t.add("recording", words->recording,
+  t.add("recording", words->recording, required,
         "The file that 'mailgrad train --record' wrote. If its run was killed, or the disk was full, it is "
-        "FILE.partial or FILE.killed",
-        required);
+        "FILE.partial or FILE.killed");
   t.add("--data", w.data, "Where the same data set lies now, if it has moved");
   t.add("--devices", w.devices,
         "Devices to use instead of the recorded ones, such as cpu:0,cpu:1, or streams of a GPU, "
         "cuda:0,cuda:0/1; there must be as many, cores for cores and GPUs of the same name for GPUs");
   t.add("--parameters", w.parameters,
         "Where the weights lie and are updated, instead of the recorded places: host, a GPU such as cuda:0, "
-        "or several places for the shards in turn; the host for the host and GPUs of the same name for "
-        "GPUs");
-  t.add("--report", w.outputs.report,
-        "Write a report of the run to this file, as one JSON object; -: to standard output", path("FILE"));
+        "or several places for the shards in turn; the host for the host and GPUs of the same name for GPUs");
+  t.add("--report", w.outputs.report, path("FILE"),
+        "Write a report of the run to this file, as one JSON object; -: to standard output");
   add_observing(t, w);
   parser->get_option("--sample-gap")->default_str("as recorded");
   add_metrics(t, w);

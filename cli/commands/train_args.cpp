@@ -3,21 +3,15 @@
 #include <mailgrad/data/formats/csv_fields.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
 #include <mailgrad/engine/plan/checked_options.hpp>
-#include <mailgrad/engine/plan/worker_devices.hpp>
-#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
 #include <mailgrad/optim/optimizer_options.hpp>
 #include <mailgrad/optim/plugin_library.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cstddef>
-#include <stdexcept>
-#include <utility>
+#include <charconv>
 
 namespace mailgrad {
 
@@ -30,8 +24,7 @@ char delimiter_in(const table_args& w) {
   const char c = w.delimiter.front();
   const bool taken = c == '"' || c == '\n' || c == '\r' || static_cast<unsigned char>(c) >= 0x80;
   if (w.delimiter.size() != 1 || taken)
-    throw std::invalid_argument(fmt::format(
-        "--delimiter '{}': expected one character, such as ';' or '|', or the word tab", w.delimiter));
+    reject("--delimiter '{}': expected one character, such as ';' or '|', or the word tab", w.delimiter);
   return c;
 }
 
@@ -47,8 +40,7 @@ std::vector<std::string> columns_in(const std::vector<std::string>& lists, std::
   std::vector<std::string_view> names;
   for (const std::string& list : lists) {
     if (splitter.add(list) != csv_fields::record::whole)
-      throw std::invalid_argument(
-          fmt::format("{} '{}': expected double quotes around the whole of a name", option, list));
+      reject("{} '{}': expected double quotes around the whole of a name", option, list);
     splitter.list(names);
     columns.insert(columns.end(), names.begin(), names.end());
   }
@@ -57,6 +49,133 @@ std::vector<std::string> columns_in(const std::vector<std::string>& lists, std::
 
 /// 0: not given.
 char decimal_in(const table_args& w) { return w.decimal == "auto" ? '\0' : w.decimal == "comma" ? ',' : '.'; }
+
+/// Tests each epoch, unless it is said how often, where something depends on tests.
+interval evaluations_of(const train_args& w) {
+  if (!w.evaluate_every.empty()) return parse_interval(w.evaluate_every);
+  const bool needed = w.validation > 0 || w.run.patience > 0 || w.keep_weights == "best" ||
+                      (!w.run.stop_when.empty() && asks_for_tests(w.run.stop_when));
+  return needed ? interval{.epochs = 1} : interval{};
+}
+
+/// The default for a pipeline, which without micro-batches keeps only one device busy at a time.
+constexpr std::size_t micro_batches_of_a_pipeline = 8;
+
+/// How a model spans the devices of its worker, of which there are so many. `option` names more.
+void read_span(const train_args& w, std::size_t each, const char* option, training_options& o) {
+  if (w.span.any()) require_several(w.span, each, option);
+  if (w.span.replicate && w.run.batch < each)
+    reject("--replicate: a batch of {} over {} devices leaves some without a sample; raise --batch",
+           w.run.batch, each);
+  if (w.micro_batches && *w.micro_batches > w.run.batch)
+    reject("--micro-batches {} of a batch of {}: some would be empty", *w.micro_batches, w.run.batch);
+  o.micro_batches = w.micro_batches.value_or(
+      each > 1 && w.span.pipeline ? std::min(micro_batches_of_a_pipeline, w.run.batch) : 1);
+}
+
+void read_workers_elsewhere(const train_args& w, training_options& o) {
+  if (w.remote.serve && w.devices != "cpu:0")
+    reject("--devices: workers bring them ('mailgrad join --devices'); leave it out");
+  if (w.remote.processes > 0 && w.workers > 0 && w.workers != w.remote.processes)
+    reject("--workers {}: --processes {} says how many there are; leave it out", w.workers,
+           w.remote.processes);
+  if (names_gpu(w.parameters))
+    reject("--parameters: with workers of other processes the weights lie on the host; leave it out");
+  if (w.parameters != "host") o.parameters = read_places(w.parameters); // "cpu" is the host as well
+  if (w.remote.processes > 0)
+    require_precision(read_devices(w.devices), parse_product_precision(w.precision));
+  parse_wire_format(w.remote.wire); // refuses what is none
+  const std::uint32_t workers = workers_elsewhere(w);
+  if (w.remote.slots > 0 && w.remote.slots < workers)
+    reject("--slots {}: fewer than the {} of --workers; give at least as many, or leave it out",
+           w.remote.slots, workers);
+  o.slots = w.remote.slots;
+  o.waits_for_workers = wait_when_alone(w.remote);
+  const std::uint32_t each = devices_elsewhere(w);
+  if (each > 1 && !w.span.any())
+    reject("--devices-per-worker {}: say --replicate or --pipeline, so that a worker's model spans them",
+           each);
+  if (w.remote.processes > 0 && w.span.any() && device_count(w.devices) % workers != 0)
+    reject("--processes {}: {} devices cannot be shared out to so many workers; name so many devices, or a "
+           "multiple",
+           workers, device_count(w.devices));
+  read_span(w, each, w.remote.processes > 0 || w.remote.launch ? "--devices" : "--devices-per-worker", o);
+  o.devices.clear();
+  for (std::uint32_t d = 0; d < each * workers; ++d) o.devices.push_back({device_kind::cpu, d % each});
+  o.workers = workers;
+  o.run_ahead.reset();   // weights on the host let nobody run ahead
+  o.elsewhere.emplace(); // what they compute on they say when they come
+  if (has_hogwild(parse_policy_schedule(w.run.policy, std::max(workers, o.slots))))
+    reject("--policy hogwild: workers of other processes share no memory; take another policy");
+}
+
+void read_workers(const train_args& w, training_options& o) {
+  if (w.remote.any() && !w.run.delays.empty())
+    reject("--delays: those of workers in other processes cannot be prescribed; leave it out");
+  if (!w.remote.any() && w.simulated == 0 && w.remote.wire != "float32")
+    reject("--wire: gradients of one process do not travel; leave it out, or start workers by --processes");
+  if (!w.remote.any() && w.remote.sends_batches)
+    reject(
+        "--send-batches: workers of this process have them; leave it out, or start workers by --processes");
+  if (w.remote.any()) return read_workers_elsewhere(w, o);
+  if (w.simulated > 0) {
+    o.workers = w.simulated;
+    return;
+  }
+  o.devices = read_devices(w.devices);
+  if (w.parameters != "host") o.parameters = read_places(w.parameters); // "cpu" is the host as well
+  o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
+  const std::size_t each = o.devices.size() / o.workers;
+  if (each > 1 && !w.span.any())
+    reject("--workers {} for {} devices: say --replicate or --pipeline, so that a worker's model spans its "
+           "devices",
+           o.workers, o.devices.size());
+  if (o.devices.size() % o.workers == 0) read_span(w, each, "--devices", o);
+}
+
+constexpr const char* rule_by_default = "adam";
+constexpr const char* policy_by_default = "sync"; ///< on devices that nobody named
+constexpr std::uint32_t most_in_turns = 4096;     ///< workers whose devices are written out
+
+/// How many devices the workers have. With a model that spans devices each worker has an equal share.
+std::size_t devices_wanted(const train_args& w, std::size_t there) {
+  const std::size_t workers = std::max(w.workers, w.remote.processes);
+  if (workers == 0 || workers > most_in_turns) return there; // what cannot be shared out is refused later
+  if (!w.span.any()) return workers;
+  return there < workers ? there : there / workers * workers;
+}
+
+std::string list_for(const train_args& w, const std::vector<device>& there) {
+  std::vector<device> all;
+  for (std::size_t d = 0; d < devices_wanted(w, there.size()); ++d) all.push_back(there[d % there.size()]);
+  return names_of(all);
+}
+
+/// "adam at 0.001 (default)", "adam (default) at 0.01", "sgd at 0.001 (its default)", "sgd at 0.1"
+std::string format_rule(const train_args& w, const optimizer_options& o) {
+  const double rate = base_learning_rate(o);
+  if (w.usual_rule && o.learning_rate) return fmt::format("{} (default) at {:g}", name(o), rate);
+  return fmt::format("{} at {:g}{}", name(o), rate,
+                     o.learning_rate ? ""
+                     : w.usual_rule  ? " (default)"
+                                     : " (its default)");
+}
+
+std::size_t devices_of_each(const train_args& w) {
+  if (w.remote.any()) return devices_elsewhere(w);
+  return w.span.any() ? std::max(1U, device_count(w.devices) / std::max(1U, w.workers)) : 1;
+}
+
+/// Of devices and places that this machine may not have, or no longer. The host is the device that "cpu"
+/// names.
+std::vector<device> named_devices(const std::string& list) {
+  std::vector<device> all;
+  for (const std::string& name : split_devices(list))
+    all.push_back(name == "host" ? device{} : parse_device(name));
+  return all;
+}
+
+constexpr std::uint64_t longest = 1'000'000; ///< of any unit, so that nanoseconds do not overflow
 
 } // namespace
 
@@ -79,123 +198,13 @@ void apply(const table_args& w, open_options& o) {
     o.channels = w.pictures == "grey" ? picture_channels::grey : picture_channels::rgb;
   if (!w.test_fraction) return;
   if (!(*w.test_fraction > 0 && *w.test_fraction < 1))
-    throw std::invalid_argument("--test-fraction: expected a number between 0 and 1, neither of them");
+    reject("--test-fraction: expected a number between 0 and 1, neither of them");
   o.files.train_fraction = 1 - *w.test_fraction;
 }
 
 row_options rows_as(const table_args& w, table_layout table) {
   return {std::move(table), header_in(w), decimal_in(w), delimiter_in(w)};
 }
-
-namespace {
-
-/// Tests each epoch, unless it is said how often, where something depends on tests.
-interval evaluations_of(const train_args& w) {
-  if (!w.evaluate_every.empty()) return parse_interval(w.evaluate_every);
-  const bool needed = w.validation > 0 || w.run.patience > 0 || w.keep_weights == "best" ||
-                      (!w.run.stop_when.empty() && asks_for_tests(w.run.stop_when));
-  return needed ? interval{.epochs = 1} : interval{};
-}
-
-/// The default for a pipeline, which without micro-batches keeps only one device busy at a time.
-constexpr std::size_t micro_batches_of_a_pipeline = 8;
-
-/// How a model spans the devices of its worker, of which there are so many. `option` names more.
-void read_span(const train_args& w, std::size_t each, const char* option, training_options& o) {
-  if (w.span.any()) require_several(w.span, each, option);
-  if (w.span.replicate && w.run.batch < each)
-    throw std::invalid_argument(
-        fmt::format("--replicate: a batch of {} over {} devices leaves some without a sample; raise --batch",
-                    w.run.batch, each));
-  if (w.micro_batches && *w.micro_batches > w.run.batch)
-    throw std::invalid_argument(fmt::format("--micro-batches {} of a batch of {}: some would be empty",
-                                            *w.micro_batches, w.run.batch));
-  o.micro_batches = w.micro_batches.value_or(
-      each > 1 && w.span.pipeline ? std::min(micro_batches_of_a_pipeline, w.run.batch) : 1);
-}
-
-/// "cpu" is the host as well.
-void read_parameters(const train_args& w, training_options& o) {
-  if (w.parameters == "host") return;
-  o.parameters = read_places(w.parameters);
-}
-
-/// Workers of other processes bring their devices.
-void read_workers_elsewhere(const train_args& w, training_options& o) {
-  if (w.remote.serve && w.devices != "cpu:0")
-    throw std::invalid_argument("--devices: workers bring them ('mailgrad join --devices'); leave it out");
-  if (w.remote.processes > 0 && w.workers > 0 && w.workers != w.remote.processes)
-    throw std::invalid_argument(fmt::format(
-        "--workers {}: --processes {} says how many there are; leave it out", w.workers, w.remote.processes));
-  if (names_gpu(w.parameters))
-    throw std::invalid_argument(
-        "--parameters: with workers of other processes the weights lie on the host; leave it out");
-  read_parameters(w, o);
-  if (w.remote.processes > 0)
-    require_precision(read_devices(w.devices), parse_product_precision(w.precision));
-  parse_wire_format(w.remote.wire); // refuses what is none
-  const std::uint32_t workers = workers_elsewhere(w);
-  if (w.remote.slots > 0 && w.remote.slots < workers)
-    throw std::invalid_argument(
-        fmt::format("--slots {}: fewer than the {} of --workers; give at least as many, or leave it out",
-                    w.remote.slots, workers));
-  o.slots = w.remote.slots;
-  o.waits_for_workers = wait_when_alone(w.remote);
-  const std::uint32_t each = devices_elsewhere(w);
-  if (each > 1 && !w.span.any())
-    throw std::invalid_argument(fmt::format(
-        "--devices-per-worker {}: say --replicate or --pipeline, so that a worker's model spans them", each));
-  if (w.remote.processes > 0 && w.span.any() && device_count(w.devices) % workers != 0)
-    throw std::invalid_argument(
-        fmt::format("--processes {}: {} devices cannot be shared out to so many workers; name so many "
-                    "devices, or a multiple",
-                    workers, device_count(w.devices)));
-  read_span(w, each, w.remote.processes > 0 || w.remote.launch ? "--devices" : "--devices-per-worker", o);
-  o.devices.clear();
-  for (std::uint32_t d = 0; d < each * workers; ++d) o.devices.push_back({device_kind::cpu, d % each});
-  o.workers = workers;
-  o.run_ahead.reset();   // weights on the host let nobody run ahead
-  o.elsewhere.emplace(); // what they compute on they say when they come
-  if (has_hogwild(parse_policy_schedule(w.run.policy, std::max(workers, o.slots))))
-    throw std::invalid_argument(
-        "--policy hogwild: workers of other processes share no memory; take another policy");
-}
-
-void read_workers(const train_args& w, training_options& o) {
-  if (w.remote.any() && !w.run.delays.empty())
-    throw std::invalid_argument(
-        "--delays: those of workers in other processes cannot be prescribed; leave it out");
-  if (!w.remote.any() && w.simulated == 0 && w.remote.wire != "float32")
-    throw std::invalid_argument(
-        "--wire: gradients of one process do not travel; leave it out, or start workers by --processes");
-  if (!w.remote.any() && w.remote.sends_batches)
-    throw std::invalid_argument(
-        "--send-batches: workers of this process have them; leave it out, or start workers by --processes");
-  if (w.remote.any()) return read_workers_elsewhere(w, o);
-  if (w.simulated > 0) {
-    o.workers = w.simulated;
-    return;
-  }
-  o.devices = read_devices(w.devices);
-  read_parameters(w, o);
-  o.workers = w.workers > 0 ? w.workers : w.span.any() ? 1 : static_cast<std::uint32_t>(o.devices.size());
-  const std::size_t each = o.devices.size() / o.workers;
-  if (each > 1 && !w.span.any())
-    throw std::invalid_argument(fmt::format("--workers {} for {} devices: say --replicate or --pipeline, so "
-                                            "that a worker's model spans its devices",
-                                            o.workers, o.devices.size()));
-  if (o.devices.size() % o.workers == 0) read_span(w, each, "--devices", o);
-}
-
-/// Refuses this here, in terms of the options, before placement finds a variable that several devices read.
-void require_spanning_policies(const train_args& w, const std::vector<scheduled_policy>& policies) {
-  if (w.span.replicate && has_hogwild(policies))
-    throw std::invalid_argument(
-        "--replicate: under hogwild only one device of a worker may read a variable; take another "
-        "--policy, or a worker for each device");
-}
-
-} // namespace
 
 std::uint32_t workers_elsewhere(const train_args& w) {
   return w.remote.serve ? std::max(w.workers, 1U) : w.remote.processes;
@@ -213,12 +222,11 @@ std::vector<std::string> plugins_elsewhere(const train_args& w) {
 }
 
 worker_args local_workers_of(const train_args& w) {
-  const std::vector<std::string> all = device_names(w.devices);
+  const std::vector<device> all = read_devices(w.devices);
   const std::size_t each = devices_elsewhere(w);
   std::vector<std::string> lists;
   for (std::size_t d = 0; d + each <= all.size(); d += each)
-    lists.push_back(fmt::format("{}", fmt::join(all.begin() + static_cast<std::ptrdiff_t>(d),
-                                                all.begin() + static_cast<std::ptrdiff_t>(d + each), ",")));
+    lists.push_back(names_of(std::span(all).subspan(d, each)));
   return {std::move(lists), plugins_elsewhere(w), w.remote.sends_batches ? "" : w.data, w.data_limit};
 }
 
@@ -238,7 +246,11 @@ training_options understood(const train_args& w) {
   training_options o = w.run;
   o.precision = parse_product_precision(w.precision);
   read_workers(w, o);
-  require_spanning_policies(w, parse_policy_schedule(o.policy, std::max(o.workers, w.remote.slots)));
+  // Refused here, in terms of the options, before placement finds a variable that several devices read.
+  const auto policies = parse_policy_schedule(o.policy, std::max(o.workers, w.remote.slots));
+  if (w.span.replicate && has_hogwild(policies))
+    reject("--replicate: under hogwild only one device of a worker may read a variable; take another "
+           "--policy, or a worker for each device");
   o.optimizer.rule = parse_optimizer(w.optimizer).rule;
   o.optimizer.schedule = parse_schedule(w.schedule);
   o.outer.rule = parse_optimizer(w.outer_optimizer).rule;
@@ -259,6 +271,26 @@ training_options understood(const train_args& w) {
   return o;
 }
 
+checkpoint_options understood(const checkpoint_args& w) {
+  checkpoint_options o;
+  o.folder = w.folder;
+  o.keep = w.keep;
+  std::uint64_t count = 0;
+  const auto [end, wrong] = std::from_chars(w.every.data(), w.every.data() + w.every.size(), count);
+  const std::string_view unit(end, static_cast<std::size_t>(w.every.data() + w.every.size() - end));
+  const std::int64_t seconds = unit == "s" ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
+  const bool timed = seconds > 0;
+  if (wrong != std::errc() || count == 0 || (!timed && !unit.empty()) || (timed && count > longest))
+    reject("--checkpoint-every: '{}' is no interval; a number of mini-batches, as 500, or a time, as 30s, "
+           "10min or 2h",
+           w.every);
+  if (timed)
+    o.every = std::chrono::seconds(static_cast<std::int64_t>(count) * seconds);
+  else
+    o.every_steps = count;
+  return o;
+}
+
 training_options with_first_weights(const train_args& w) {
   training_options o = understood(w);
   if (!w.load.empty()) o.start = std::make_shared<const saved_weights>(load_weights(w.load));
@@ -268,39 +300,6 @@ training_options with_first_weights(const train_args& w) {
 run_inputs inputs_of(const train_args& w, const recording* replay) {
   return {w.model, w.data, w.run.policy, w.run.cure, {w.optimizer, w.outer_optimizer}, replay, w.load};
 }
-
-namespace {
-
-constexpr const char* rule_by_default = "adam";
-constexpr const char* policy_by_default = "sync"; ///< on devices that nobody named
-constexpr std::uint32_t most_in_turns = 4096;     ///< workers whose devices are written out
-
-/// How many devices the workers have. With a model that spans devices each worker has an equal share.
-std::size_t devices_wanted(const train_args& w, std::size_t there) {
-  const std::size_t workers = std::max(w.workers, w.remote.processes);
-  if (workers == 0 || workers > most_in_turns) return there; // what cannot be shared out is refused later
-  if (!w.span.any()) return workers;
-  return there < workers ? there : there / workers * workers;
-}
-
-std::string list_for(const train_args& w, const std::vector<device>& there) {
-  std::string list;
-  for (std::size_t d = 0; d < devices_wanted(w, there.size()); ++d)
-    list += (d == 0 ? "" : ",") + to_string(there[d % there.size()]);
-  return list;
-}
-
-/// "adam at 0.001 (default)", "adam (default) at 0.01", "sgd at 0.001 (its default)", "sgd at 0.1"
-std::string format_rule(const train_args& w, const optimizer_options& o) {
-  const double rate = base_learning_rate(o);
-  if (w.usual_rule && o.learning_rate) return fmt::format("{} (default) at {:g}", name(o), rate);
-  return fmt::format("{} at {:g}{}", name(o), rate,
-                     o.learning_rate ? ""
-                     : w.usual_rule  ? " (default)"
-                                     : " (its default)");
-}
-
-} // namespace
 
 train_args open_args() {
   train_args w;
@@ -352,50 +351,6 @@ std::string format_choices(const train_args& w, const training_options& o) {
                      names_gpu(w.devices) ? w.devices : cores_of_process().in_words());
 }
 
-namespace {
-
-/// An option that names devices, and what a run asks for by it.
-struct asked_devices {
-  const char* option;
-  const char* what;
-  const std::string& list;
-  std::vector<device> (*read)(const std::string&);
-};
-
-/// Empty if this machine has all of them.
-std::string why_not_here(const asked_devices& asked) {
-  try {
-    asked.read(asked.list);
-    return {};
-  } catch (const device_error& e) {
-    return e.what();
-  }
-}
-
-/// How many devices each worker has.
-std::size_t devices_of_each(const train_args& w) {
-  if (w.remote.any()) return devices_elsewhere(w);
-  return w.span.any() ? std::max(1U, device_count(w.devices) / std::max(1U, w.workers)) : 1;
-}
-
-/// Of devices and places that this machine may not have, or no longer. The host is the device that "cpu"
-/// names.
-std::vector<device> named_devices(const std::string& list) {
-  std::vector<device> all;
-  for (const std::string& name : split_devices(list))
-    all.push_back(name == "host" ? device{} : parse_device(name));
-  return all;
-}
-
-/// The first core that is not among these.
-device free_core(const std::vector<device>& taken) {
-  device core;
-  while (std::ranges::find(taken, core) != taken.end()) ++core.index;
-  return core;
-}
-
-} // namespace
-
 memory_needs memory_needs_of(const train_args& w, bool is_replay) {
   memory_needs needs{{}, named_devices(w.parameters), w.run.shards, w.precision, is_replay};
   if (!w.remote.serve) needs.devices = named_devices(w.devices);
@@ -405,15 +360,18 @@ memory_needs memory_needs_of(const train_args& w, bool is_replay) {
 void require_asked_places(const train_args& w, const option_args& given, const std::string& whose,
                           const remedy_function& remedy) {
   std::string options, line;
-  for (const asked_devices& asked : {asked_devices{"--parameters", "weights", w.parameters, read_places},
-                                     asked_devices{"--devices", "workers", w.devices, read_devices}}) {
-    const bool is_elsewhere = asked.read == read_devices && w.remote.serve;
-    if (is_elsewhere || given.has(asked.option) || !names_gpu(asked.list)) continue;
-    const std::string why = why_not_here(asked);
-    if (why.empty()) continue;
-    if (line.empty()) line = fmt::format("{} has its {} on {}: {}", whose, asked.what, asked.list, why);
-    options += (options.empty() ? "" : " and ") + std::string(asked.option);
-  }
+  const auto ask = [&](const char* option, const char* what, const std::string& list,
+                       std::vector<device> (*read)(const std::string&)) {
+    if (given.has(option) || !names_gpu(list)) return;
+    try {
+      read(list);
+    } catch (const device_error& e) {
+      if (line.empty()) line = fmt::format("{} has its {} on {}: {}", whose, what, list, e.what());
+      options += (options.empty() ? "" : " and ") + std::string(option);
+    }
+  };
+  ask("--parameters", "weights", w.parameters, read_places);
+  if (!w.remote.serve) ask("--devices", "workers", w.devices, read_devices);
   if (!line.empty())
     throw device_error(world_errc::no_such_device, fmt::format("{}; {}", line, remedy(options)));
 }
@@ -421,18 +379,20 @@ void require_asked_places(const train_args& w, const option_args& given, const s
 std::string remedy_with_cores(const train_args& w) {
   const std::vector<device> all = named_devices(w.devices);
   const std::size_t each = devices_of_each(w);
-  std::string names;
+  std::vector<device> cores;
   for (std::size_t first = 0; first < all.size(); first += each) {
     // A model needs different cores, while workers may share one.
-    const std::size_t end = std::min(first + each, all.size());
-    std::vector<device> own(all.begin() + static_cast<std::ptrdiff_t>(first),
-                            all.begin() + static_cast<std::ptrdiff_t>(end));
+    const auto part = std::span(all).subspan(first, std::min(each, all.size() - first));
+    std::vector<device> own(part.begin(), part.end());
     for (device& d : own) {
-      if (d.kind == device_kind::cuda) d = free_core(own);
-      names += (names.empty() ? "" : ",") + to_string(d);
+      if (d.kind != device_kind::cuda) continue;
+      device free;
+      while (std::ranges::find(own, free) != own.end()) ++free.index;
+      d = free;
     }
+    cores.insert(cores.end(), own.begin(), own.end());
   }
-  return fmt::format("on cores it goes on with --devices {}{}", names,
+  return fmt::format("on cores it goes on with --devices {}{}", names_of(cores),
                      w.precision == "float32" ? "" : " --precision float32");
 }
 

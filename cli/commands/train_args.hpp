@@ -1,28 +1,15 @@
 #pragma once
 
-#include <mailgrad/actors/training.hpp>
-#include <mailgrad/cli/commands/checkpoint_args.hpp>
 #include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/live/live_guard.hpp>
 #include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/remote/remote_args.hpp>
-#include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/data/formats/number_rows.hpp>
 #include <mailgrad/data/open.hpp>
-#include <mailgrad/engine/plan/training_options.hpp>
+#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/kernels/cuda/runtime.hpp>
-#include <mailgrad/tensor/device.hpp>
-
-#include <CLI/CLI.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -48,6 +35,16 @@ void apply(const table_args& w, open_options& o);
 
 /// How rows without labels are written, for a model that knows the table.
 row_options rows_as(const table_args& w, table_layout table);
+
+/// The values of the options about checkpoints, before they are interpreted.
+struct checkpoint_args {
+  std::string folder;
+  std::string every = "10min";
+  std::size_t keep = 3;
+  std::string resume;
+  bool same_outputs = false;          ///< writes what the run wrote that is resumed
+  std::vector<std::string> plugins{}; ///< which that run may have loaded
+};
 
 /// The most events kept for an actor: they take 16 MB and last for about an hour of LeNet.
 inline constexpr std::size_t traced_events = 250'000;
@@ -104,39 +101,27 @@ private:
   }
 };
 
-/// How many workers are processes of their own.
+/// How many workers are processes of their own, and how many devices each of them has.
 std::uint32_t workers_elsewhere(const train_args& w);
-
-/// How many devices each of them has.
 std::uint32_t devices_elsewhere(const train_args& w);
-
 /// The plug-ins that each of them needs: one with the rule of its local steps, or none.
 std::vector<std::string> plugins_elsewhere(const train_args& w);
-
 /// What workers are told that --processes starts.
-///
-/// Errors  as device_names().
 worker_args local_workers_of(const train_args& w);
 
 /// The values of the options that a recording keeps.
 ///
 /// Errors  recording_error for an option that train does not have.
 train_args recorded_values(const recording& what);
-
-/// The options for reading the data set.
 open_options opened_as(const train_args& w);
 
 /// The training options that the words stand for, without those for recording and replay.
 ///
 /// Errors  std::invalid_argument, device_error: in one line, the wrong word and what would be right.
 training_options understood(const train_args& w);
-
+checkpoint_options understood(const checkpoint_args& w);
 /// The same, with the weights that --load names.
-///
-/// Errors  as understood() and load_weights().
 training_options with_first_weights(const train_args& w);
-
-/// What a run of these words reads.
 run_inputs inputs_of(const train_args& w, const recording* replay = nullptr);
 
 /// The words of a command that leaves rule and devices open. The words of a recording, of a checkpoint and of
@@ -149,7 +134,6 @@ train_args open_args();
 /// program each GPU, or else each core that the process may use. --workers has as many devices, in turns.
 /// Workers on such devices take sync, since adam bears little staleness: eight workers under async spoil it.
 train_args with_usual_choices(train_args w, const CLI::App& parser);
-
 /// The same on cores, for a run that no GPU can train.
 train_args with_usual_cores(train_args w);
 

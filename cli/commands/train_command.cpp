@@ -1,82 +1,40 @@
-#include <mailgrad/actors/training.hpp>
-#include <mailgrad/cli/commands/checkpoint_args.hpp>
 #include <mailgrad/cli/commands/resumed_args.hpp>
-#include <mailgrad/cli/commands/train_args.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
-#include <mailgrad/cli/device_option.hpp>
-#include <mailgrad/cli/exit_code.hpp>
 #include <mailgrad/cli/live/live_run.hpp>
-#include <mailgrad/cli/option_table.hpp>
-#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/format_report.hpp>
 #include <mailgrad/cli/output/progress_display.hpp>
-#include <mailgrad/cli/output/run_outputs.hpp>
 #include <mailgrad/cli/program.hpp>
 #include <mailgrad/cli/remote/served_run.hpp>
-#include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/data/dataset.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
-#include <mailgrad/engine/checkpoint/checkpoint_folder.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/resume.hpp>
 #include <mailgrad/engine/plan/run_plan.hpp>
-#include <mailgrad/engine/plan/training_options.hpp>
-#include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/engine/weights/weights_file.hpp>
-#include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/graph/parameter_layout.hpp>
 #include <mailgrad/options/spelling.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <iostream>
 #include <iterator>
-#include <memory>
 #include <new>
-#include <optional>
-#include <stdexcept>
-#include <string>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
 namespace {
 
-/// What is known of a run before anything is touched.
 struct foreseen_run {
   std::shared_ptr<const parameter_layout> layout;
   bool is_done = false; ///< it is resumed, and no step is left to train
 };
 
-/// What a run that is resumed does if its recording cannot go on.
 enum class without_recording : std::uint8_t { fails, goes_on };
 
 struct begun_run {
   std::unique_ptr<training> run;
   std::string without{}; ///< why it has no recording, if it goes on without one
 };
-
-/// A run that ended early because its options or somebody asked for it has done its work. A signal decides
-/// the exit code only if it ended the training or the test.
-int exit_code_of(const training_report& r, int signal) {
-  if (r.ended == "diverged") return exit_code::diverged;
-  if (r.ended == "completed" && r.why.empty()) return exit_code::done;
-  if (r.ended == "stopped" && (r.enough || signal == 0)) return exit_code::done;
-  const bool ended_early = r.ended == "completed" || r.ended == "stopped";
-  return ended_early && signal != 0 ? exit_code::of_signal(signal) : exit_code::failed;
-}
 
 /// The summary has said when a recording ended before the run did, and where its beginning lies.
 std::string recording_failure(const training& run, const training_report& r) {
@@ -102,9 +60,7 @@ training_report tested_report(training& run, std::size_t samples, const std::fun
 /// decide what to do about a lack of memory. Returns the exit code.
 int say_how_it_ended(const training_report& r, const run_outputs& outputs, const std::string& command,
                      int signal, const memory_needs& needs) {
-  const bool elsewhere = outputs.take_standard_output();
-  (elsewhere ? std::cerr : std::cout)
-      << fitted_to(elsewhere ? STDERR_FILENO : STDOUT_FILENO, printable(in_words(r, command)));
+  outputs.print_summary(printable(in_words(r, command)));
   const int code = exit_code_of(r, signal);
   if (!r.why.empty())
     code == exit_code::failed || code == exit_code::diverged ? say_failure(r.why)
@@ -131,7 +87,6 @@ void keep_results(const run_outputs& outputs, training& run, const training_repo
   if (report.ended != "diverged") throw std::runtime_error(last);
 }
 
-/// Errors  as plan_run().
 foreseen_run foresee(const model_function& model, const std::shared_ptr<const data_split>& data,
                      const training_options& options) {
   const run_plan plan = plan_run(model, data, options);
@@ -180,23 +135,24 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
   bool records = true, has_room = true;
   std::uint64_t last_steps = 0;
   instant last_move = time.now();
+  const auto say = [&](const std::string& line) {
+    display.finish();
+    say_line(line);
+  };
   const auto tell_of_files = [&](const char* what_of_it) {
     const checkpoint_account kept = run.checkpoints();
     if (has_room && kept.removed_for_room > 0) {
       has_room = false;
-      display.finish();
-      std::cerr << "the disk is full: older checkpoints are removed to make room for newer ones\n";
+      say("the disk is full: older checkpoints are removed to make room for newer ones");
     }
     if (kept.failed > failed_checkpoints) {
       failed_checkpoints = kept.failed;
-      display.finish();
-      say_line(fmt::format("checkpoint failed{}: {}", what_of_it, kept.failure));
+      say(fmt::format("checkpoint failed{}: {}", what_of_it, kept.failure));
     }
     const auto recorded = run.recorded();
     if (!records || !recorded || recorded->failure.empty()) return;
     records = false;
-    display.finish();
-    say_line(format_recording(*recorded) + what_of_it);
+    say(format_recording(*recorded) + what_of_it);
   };
   while (!wait_a_moment(run, served)) {
     const training_progress p = run.progress();
@@ -209,10 +165,11 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
     tell_of_files(", training goes on");
     if (ctrl_c.requested() && !stopping) {
       stopping = true;
-      display.finish();
       const std::string name = signal_name(ctrl_c.signal());
-      std::cerr << "stopping by " << name
-                << ": steps that have begun are finished; a second signal ends at once, without a report\n";
+      say(fmt::format(
+          "stopping by {}: steps that have begun are finished; a second signal ends at once, without a "
+          "report",
+          name));
       run.stop("stopped by " + name);
     }
     if (p.steps != last_steps) {
@@ -230,15 +187,6 @@ bool watch_run(training& run, progress_display& display, const interrupt& ctrl_c
   return stopping;
 }
 
-} // namespace
-
-/// Describes the run that begins, in two lines: data, model, policy, devices and the shards of the weights.
-/// `where` takes the place of the devices if workers have brought their own.
-std::string introduction(const std::string& model, const spanning_args& span, const training_options& o,
-                         const data_split& data, const training& run, const std::string& where);
-
-namespace {
-
 /// "cpu:0, cpu:1", or with workers that span devices "cpu:0 + cpu:1, cpu:2 + cpu:3".
 std::string format_devices(const training_options& o) {
   const std::size_t each = o.devices.size() / std::max<std::size_t>(1, o.workers);
@@ -248,34 +196,27 @@ std::string format_devices(const training_options& o) {
   return text;
 }
 
-/// "mlp, a pipeline of 8 micro-batches"
-std::string format_model(const std::string& model, const spanning_args& span, std::size_t micro_batches) {
-  if (!span.any()) return model;
-  return fmt::format("{}, {}{}", model, span.pipeline ? "a pipeline" : "replicated",
-                     micro_batches > 1 ? fmt::format(" of {} micro-batches", micro_batches) : "");
-}
-
-} // namespace
-
-std::string introduction(const std::string& model, const spanning_args& span, const training_options& o,
-                         const data_split& data, const training& run, const std::string& where) {
+/// Describes the run that begins, in two lines: data, model, policy, devices and the shards of the weights.
+/// `where` takes the place of the devices if workers have brought their own.
+std::string introduction(const train_args& w, const training_options& o, const data_split& data,
+                         const training& run, const std::string& where) {
   const std::string held_out =
       data.validation.size() > 0 ? fmt::format(", {} held out", data.validation.size()) : "";
-  return fmt::format("{}: {} samples to train on{}, {} to test on, {}\n{}; {} on {}; {}", data.name,
-                     data.train.size(), held_out, data.test.size(),
-                     data.train.has_targets() ? "a number to predict"
-                                              : fmt::format("{} classes", data.train.classes()),
-                     format_model(model, span, o.micro_batches), o.policy,
-                     where.empty() ? format_devices(o) : where, run.layout().format_balance());
+  std::string model = w.model; // "mlp, a pipeline of 8 micro-batches"
+  if (w.span.any()) model += w.span.pipeline ? ", a pipeline" : ", replicated";
+  if (w.span.any() && o.micro_batches > 1) model += fmt::format(" of {} micro-batches", o.micro_batches);
+  return fmt::format(
+      "{}: {} samples to train on{}, {} to test on, {}\n{}; {} on {}; {}", data.name, data.train.size(),
+      held_out, data.test.size(),
+      data.train.has_targets() ? "a number to predict" : fmt::format("{} classes", data.train.classes()),
+      model, o.policy, where.empty() ? format_devices(o) : where, run.layout().format_balance());
 }
-
-namespace {
 
 /// All steps of a run that is resumed are done. It is then tested and writes what it leaves behind.
 void say_that_nothing_is_left(std::uint64_t done, std::uint64_t total) {
-  std::cerr << fmt::format(
-      "nothing is left to train: {} steps are done, and {}; its checkpoints stay as they are\n", done,
-      done > total ? fmt::format("only {} are asked for", total) : "no more are asked for");
+  say_line(fmt::format(
+      "nothing is left to train: {} steps are done, and {}; its checkpoints stay as they are", done,
+      done > total ? fmt::format("only {} are asked for", total) : "no more are asked for"));
 }
 
 /// Of these files, those that are asked for `now`, and those that are not there.
@@ -295,7 +236,6 @@ bool judged_by_test(const training_options& o, const data_split& data) {
   return by_tests && !o.replay && data.validation.size() == 0;
 }
 
-/// Adds what only the tool knows, such as the commit.
 void add_what_the_tool_knows(training_report& r, const train_args& w, const std::string& date, int signal) {
   r.span = w.span.name();
   r.origin.commit = build_commit;
@@ -304,13 +244,6 @@ void add_what_the_tool_knows(training_report& r, const train_args& w, const std:
     r.why += " by " + signal_name(signal);
 }
 
-/// "2 workers of other processes, each on 2 devices"
-std::string format_workers(std::uint32_t workers, std::uint32_t devices) {
-  return fmt::format("{} worker{} of other processes{}", workers, workers == 1 ? "" : "s",
-                     devices == 1 ? "" : fmt::format(", each on {} devices", devices));
-}
-
-/// Where a run goes on.
 struct resumption {
   chosen_checkpoint chosen{}; ///< without one it begins
   without_recording then = without_recording::fails;
@@ -334,13 +267,11 @@ training_options options_of(const train_args& w, std::vector<std::string> given,
   return options;
 }
 
-/// What looks like a mistake, in the data or in how the run is judged.
 void say_warnings(const training_options& options, const data_split& data) {
   for (const std::string& remark : data.remarks) say_warning(remark);
   if (judged_by_test(options, data))
-    say_warning(
-        "the test samples decide when the run ends or which weights are kept, so the test figures are "
-        "too good; --validation 0.1 holds other samples out for that");
+    say_warning("the test samples decide when the run ends or which weights are kept, so the test figures "
+                "are too good; --validation 0.1 holds other samples out for that");
 }
 
 /// The options by which a replay finds its data, devices and weights elsewhere than its recording says.
@@ -415,7 +346,7 @@ finished_run run_with(const train_args& w, std::vector<std::string> given,
     options.metrics = left.metrics;
     options.tensorboard = left.tensorboard;
   }
-  outputs->weights().require_room(*layout, card);
+  outputs->require_room(*layout, card);
   if (!is_done && from && lies_in(options.checkpoints.folder, from->path()))
     options.checkpoints.lock = take_checkpoint_folder(options);
   // A run that is refused has said nothing else. One that waits for workers is refused before it listens.
@@ -448,14 +379,16 @@ finished_run run_with(const train_args& w, std::vector<std::string> given,
   if (served) served->begin(run);
   for (const std::string& remark : run.remarks()) say_line(remark);
   if (is_done && !w.quiet) say_that_nothing_is_left(steps_done(*from), run.total_steps());
-  const auto style =
-      !is_done && !w.quiet ? progress_display::suitable_style() : progress_display::style::none;
   if (from) options.policy = policies_from(*from);
-  const std::string where = served ? format_workers(options.workers, devices_elsewhere(w)) : "";
+  const std::string where =
+      served ? fmt::format(
+                   "{} worker{} of other processes{}", options.workers, options.workers == 1 ? "" : "s",
+                   devices_elsewhere(w) == 1 ? "" : fmt::format(", each on {} devices", devices_elsewhere(w)))
+             : "";
   if (!w.quiet) say_line(in_words(*data->reading));
   say_warnings(options, *data);
   if (!w.quiet) {
-    say_line(introduction(w.model, w.span, options, *data, run, where));
+    say_line(introduction(w, options, *data, run, where));
     say_line(format_choices(w, options));
   }
   if (options.start && w.load_strict == "no")
@@ -465,7 +398,7 @@ finished_run run_with(const train_args& w, std::vector<std::string> given,
     page.emplace(run, w.model, !is_done && !options.checkpoints.folder.empty(), *live, std::move(*listening),
                  [&](training_report& r) { add_what_the_tool_knows(r, w, date, 0); });
   if (page) std::cerr << "live page: " << page->url() << "; Ctrl-C ends run and page\n";
-  progress_display display(std::cerr, style, run.total_steps());
+  progress_display display(is_done || w.quiet, run.total_steps());
   const bool stopped = watch_run(run, display, ctrl_c,
                                  served ? &*served : nullptr); // if it stopped, the weights so far are tested
   training_report report = tested_report(run, w.quiet ? 0 : data->test.size(), [&] {
@@ -500,18 +433,12 @@ finished_run train_with(const train_args& w, std::vector<std::string> given,
   }
 }
 
-/// The values of options that a recording keeps. `whose` names it where they make no sense.
 train_args words_again(const std::vector<std::string>& recorded, const std::string& whose) {
-  const std::vector<std::string> words = with_present_names(recorded);
   CLI::App parser;
   train_args again;
   option_table table(parser);
   add_options(table, again);
-  try {
-    parser.parse(std::vector<std::string>(words.rbegin(), words.rend())); // in reverse order
-  } catch (const CLI::ParseError& e) {
-    throw recording_error(whose + ": " + explain(parser, e));
-  }
+  parse<recording_error>(parser, with_present_names(recorded), whose);
   return again;
 }
 
@@ -530,15 +457,10 @@ int try_out(const train_args& w) {
   return exit_code::done;
 }
 
-bool names_recording(const std::vector<std::string>& words) {
-  return std::ranges::any_of(words, [](const std::string& word) { return word.starts_with("--record="); });
-}
-
 /// Goes on with the options of the checkpoint and those given now. It fails without its recording only if
 /// that was asked for now.
 int resume(const train_args& w, const std::vector<std::string>& given) {
-  if (!w.load.empty())
-    throw std::invalid_argument("--resume goes on with the weights of the checkpoint; leave --load out");
+  if (!w.load.empty()) reject("--resume goes on with the weights of the checkpoint; leave --load out");
   chosen_checkpoint at = checkpoint_to_resume(w.checkpoints);
   const resumed_args again = resumed_from(*at.from, given, w);
   require_asked_places(again.values, option_args(given),
@@ -546,13 +468,22 @@ int resume(const train_args& w, const std::vector<std::string>& given) {
                        [&](const std::string&) { return remedy_with_cores(again.values); });
   at.in_words += format_paths(*at.from, option_args(given), w.checkpoints) +
                  format_left_out(*at.from, option_args(given), w.checkpoints);
-  const auto then = names_recording(given) ? without_recording::fails : without_recording::goes_on;
+  const auto then =
+      option_args(given).has("--record") ? without_recording::fails : without_recording::goes_on;
   return train_with(again.values, again.words, nullptr,
                     {std::move(at), then, w.outputs, again.args_of_server})
       .code;
 }
 
 } // namespace
+
+int exit_code_of(const training_report& r, int signal) {
+  if (r.ended == "diverged") return exit_code::diverged;
+  if (r.ended == "completed" && r.why.empty()) return exit_code::done;
+  if (r.ended == "stopped" && (r.enough || signal == 0)) return exit_code::done;
+  const bool ended_early = r.ended == "completed" || r.ended == "stopped";
+  return ended_early && signal != 0 ? exit_code::of_signal(signal) : exit_code::failed;
+}
 
 train_args recorded_values(const recording& what) {
   train_args w = words_again(what.header.words, "recording '" + what.name + "'");
@@ -603,10 +534,9 @@ command make_train_command(CLI::App& app) {
   add_batches_sent(table, words->remote);
   add_wire(table, words->remote);
   table.title("What to train");
-  table.add("--dry-run", words->dry_run,
+  table.add("--dry-run", words->dry_run, excludes("--resume"),
             "Only say what was understood of the data, and whether model and options fit: train nothing and "
-            "write nothing",
-            excludes("--resume"));
+            "write nothing");
   parser->final_callback([parser] { // a run that is resumed may have processes
     if (parser->count("--processes") + parser->count("--resume") > 0) return;
     for (const char* between_processes : {"--send-batches", "--wire", "--when-alone", "--heartbeat"})
@@ -615,17 +545,14 @@ command make_train_command(CLI::App& app) {
   parser->footer(
       models() + policies_and_cures() + '\n' + delays_in_help() + '\n' + default_learning_rates() + '\n' +
       model_file_format() + "\n" +
-      wrapped(
-          "A policy with a step, such as sync@1000, begins when that many mini-batches have been dealt. "
-          "Each worker may then still have one to train, which it trains under the new policy. The report "
-          "says how many were trained before.",
-          help_width) +
+      wrapped("A policy with a step, such as sync@1000, begins when that many mini-batches have been dealt. "
+              "Each worker may then still have one to train, which it trains under the new policy. The "
+              "report says how many were trained before.") +
       "\n\n" +
-      wrapped(
-          "Ctrl-C, SIGTERM and SIGHUP end the run in good order: steps that have begun are finished, the "
-          "weights are tested, and the report is written and names the signal. A signal during the test ends "
-          "the test, and the report has no accuracy. A second signal ends the run at once, without a report.",
-          help_width) +
+      wrapped("Ctrl-C, SIGTERM and SIGHUP end the run in good order: steps that have begun are finished, the "
+              "weights are tested, and the report is written and names the signal. A signal during the test "
+              "ends the test, and the report has no accuracy. A second signal ends the run at once, without "
+              "a report.") +
       "\n"
       "Exit codes: 1 if the run failed, 5 if it has diverged, 2 for wrong options or input, 130 after\n"
       "Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.\n"
@@ -643,17 +570,14 @@ command make_serve_command(CLI::App& app) {
   add_options(table, *words);
   add_server(table, words->remote);
   add_wire(table, words->remote);
-  parser->footer(
-      wrapped(
-          "Holds coordinator, feeder and shards, and begins when --workers have joined by 'mailgrad join'. "
-          "More may join later if --slots has places for them, and when all are gone the run waits for "
-          "others as --when-alone says. The other options are those of 'mailgrad train'. 'mailgrad status', "
-          "'switch' and 'stop' ask the run from anywhere. Ctrl-C ends the run and all its processes in good "
-          "order.",
-          help_width) +
-      "\n\nExample:\n"
-      "  mailgrad serve --listen 127.0.0.1:7000 --workers 2 --model lenet --policy ssp:2\n"
-      "  mailgrad join 127.0.0.1:7000 --devices cpu:0,cpu:1     # from another shell");
+  parser->footer(wrapped("Holds coordinator, feeder and shards, and begins when --workers have joined by "
+                         "'mailgrad join'. More may join later if --slots has places for them, and when all "
+                         "are gone the run waits for others as --when-alone says. The other options are "
+                         "those of 'mailgrad train'. 'mailgrad status', 'switch' and 'stop' ask the run from "
+                         "anywhere. Ctrl-C ends the run and all its processes in good order.") +
+                 "\n\nExample:\n"
+                 "  mailgrad serve --listen 127.0.0.1:7000 --workers 2 --model lenet --policy ssp:2\n"
+                 "  mailgrad join 127.0.0.1:7000 --devices cpu:0,cpu:1     # from another shell");
   return {parser, [parser, words] { return train_as_told(*parser, *words); }};
 }
 

@@ -2,23 +2,17 @@
 
 #include <mailgrad/cli/commands/train_options.hpp>
 
-#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/format_report.hpp>
-#include <mailgrad/data/open.hpp>
 #include <mailgrad/engine/model/bound_model.hpp>
 #include <mailgrad/engine/plan/worker_devices.hpp>
 
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
 #include <exception>
-#include <stdexcept>
 
 namespace mailgrad {
 
 void add_model_file(option_table& t, trained_args& w) {
-  t.add("--model-file", w.model_file, "The trained model: a file that 'mailgrad train --save' has written",
-        path("FILE"), required);
+  t.add("--model-file", w.model_file, path("FILE"), required,
+        "The trained model: a file that 'mailgrad train --save' has written");
 }
 
 void add_model_of_weights(option_table& t, trained_args& w) {
@@ -28,14 +22,14 @@ void add_model_of_weights(option_table& t, trained_args& w) {
 }
 
 void add_device(option_table& t, trained_args& w) {
-  t.add("--device", w.device,
-        "Where the model is computed: cpu, or a GPU such as cuda:0. 'mailgrad devices' lists them", shown);
+  t.add("--device", w.device, shown,
+        "Where the model is computed: cpu, or a GPU such as cuda:0. 'mailgrad devices' lists them");
 }
 
 void add_samples(option_table& t, trained_args& w, const std::string& what) {
   t.add("--data", w.data, what);
-  t.add("--data-limit", w.data_limit, "The most memory, in GiB, that the samples of a file may take",
-        whole_number(1, std::uint64_t{1} << 20), shown);
+  t.add("--data-limit", w.data_limit, whole_number(1, std::uint64_t{1} << 20), shown,
+        "The most memory, in GiB, that the samples of a file may take");
   t.title("How the data set is read");
   add_table_form(t, w.table);
   t.title();
@@ -45,14 +39,11 @@ namespace {
 
 /// The card of the model that --model names, as if it had been trained on --data.
 model_card card_as_told(const saved_weights& weights, const trained_args& w) {
-  if (weights.card)
-    throw std::invalid_argument(
-        fmt::format("--model: '{}' names its model itself; leave --model out", w.model_file));
+  if (weights.card) reject("--model: '{}' names its model itself; leave --model out", w.model_file);
   if (w.data.empty())
-    throw std::invalid_argument(
-        fmt::format("--model: '{}' does not say what its model reads; name a data set by --data, and its "
-                    "samples are read as in training",
-                    w.model_file));
+    reject("--model: '{}' does not say what its model reads; name a data set by --data, and its samples are "
+           "read as in training",
+           w.model_file);
   open_options o;
   apply(w.table, o);
   o.limit.bytes = w.data_limit << 30;
@@ -64,9 +55,8 @@ saved_weights load_with_model(const trained_args& w) {
   if (!w.model.empty())
     weights.card = card_as_told(weights, w);
   else if (!weights.card)
-    throw std::invalid_argument(
-        fmt::format("'{}' names no model, as another program wrote it; test and predict take one by --model",
-                    w.model_file));
+    reject("'{}' names no model, as another program wrote it; test and predict take one by --model",
+           w.model_file);
   return weights;
 }
 
@@ -81,8 +71,8 @@ void require_same_kind(const trained_args& w, const open_options& as_the_model, 
     return; // what was wrong before says more
   }
   if (kind_of_samples(found) != kind_of_samples(reads))
-    throw std::invalid_argument(fmt::format("'{}' reads {}, and '{}' has {}", w.model_file,
-                                            format_samples(reads), w.data, format_samples(found)));
+    reject("'{}' reads {}, and '{}' has {}", w.model_file, format_samples(reads), w.data,
+           format_samples(found));
 }
 
 } // namespace
@@ -91,9 +81,8 @@ predictor open_model(const trained_args& w) {
   const std::string without_stream = w.device.substr(0, w.device.find('/'));
   const device place = named_device(without_stream);
   if (without_stream != w.device || (place.kind == device_kind::cpu && place.index > 0))
-    throw std::invalid_argument(fmt::format(
-        "--device {}: the whole host or a GPU computes, and no core or stream is chosen; name '{}'", w.device,
-        place.kind == device_kind::cpu ? "cpu" : to_string(device{place.kind, place.index})));
+    reject("--device {}: the whole host or a GPU computes, and no core or stream is chosen; name '{}'",
+           w.device, place.kind == device_kind::cpu ? "cpu" : to_string(device{place.kind, place.index}));
   require_here(place);
   return predictor(load_with_model(w), place);
 }

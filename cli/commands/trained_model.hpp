@@ -1,14 +1,10 @@
 #pragma once
 
 #include <mailgrad/cli/commands/train_args.hpp>
-#include <mailgrad/cli/option_table.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/sample_array.hpp>
 #include <mailgrad/engine/weights/predictor.hpp>
 #include <mailgrad/tensor/error.hpp>
-
-#include <cstdint>
-#include <string>
 
 namespace mailgrad {
 
@@ -22,11 +18,9 @@ struct trained_args {
   table_args table;
 };
 
-/// Adds --model-file.
 void add_model_file(option_table& t, trained_args& w);
 /// Adds --model, for weights that another program wrote.
 void add_model_of_weights(option_table& t, trained_args& w);
-/// Adds --device.
 void add_device(option_table& t, trained_args& w);
 /// Adds --data, --data-limit and how tables are written. `what` is the help of --data.
 void add_samples(option_table& t, trained_args& w, const std::string& what);

@@ -1,23 +1,11 @@
-#include <mailgrad/cli/lab/lab_run.hpp>
+#include <mailgrad/cli/lab/lab_commands.hpp>
 
+#include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/format_report.hpp>
-#include <mailgrad/cli/program.hpp>
-#include <mailgrad/engine/weights/weights_file.hpp>
 #include <mailgrad/engine/wire/wire_format.hpp>
-#include <mailgrad/graph/models/model.hpp>
-
-#include <fmt/format.h>
 
 #include <unistd.h>
-
-#include <algorithm>
-#include <memory>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
@@ -34,8 +22,7 @@ lab::virtual_run_options simulated_workers(const train_args& w) {
   lab.links = {w.latency, w.bandwidth};
   lab.wire = {parse_wire_format(w.remote.wire), !w.loses_rest};
   if (w.loses_rest && !is_lossy(lab.wire.format))
-    throw std::invalid_argument(
-        "--no-feedback: nothing is lost without a lossy --wire; name one, or leave it out");
+    reject("--no-feedback: nothing is lost without a lossy --wire; name one, or leave it out");
   return lab;
 }
 
@@ -64,12 +51,6 @@ std::string format_times(const training_report& r, double real_seconds) {
          (r.delays->interrupts ? "; late workers are interrupted" : "");
 }
 
-int exit_code_of_lab(const training_report& r, int signal) {
-  if (r.ended == "diverged") return exit_code::diverged;
-  if (r.ended == "completed" && r.why.empty()) return exit_code::done;
-  return signal != 0 && r.ended != "failed" ? exit_code::of_signal(signal) : exit_code::failed;
-}
-
 bool write_results(const run_outputs& outputs, lab::virtual_run& run, const training_report& r,
                    const model_card& card) {
   const std::span<const float> weights = run.parameters();
@@ -79,8 +60,6 @@ bool write_results(const run_outputs& outputs, lab::virtual_run& run, const trai
   for (const std::string& why : failures) say_failure(why);
   return failures.empty();
 }
-
-} // namespace
 
 int run_in_lab(const train_args& w, std::vector<std::string> given) {
   const std::string date = utc_date(std::chrono::system_clock::now());
@@ -107,14 +86,33 @@ int run_in_lab(const train_args& w, std::vector<std::string> given) {
   training_report r = run.report([&] { return ctrl_c.requested(); });
   r.origin.commit = build_commit;
   r.origin.date = date;
-  const bool elsewhere = outputs.take_standard_output();
-  (elsewhere ? std::cerr : std::cout)
-      << fitted_to(elsewhere ? STDERR_FILENO : STDOUT_FILENO,
-                   fmt::format("{}virtual time  {}{}\n", in_words(r), format_times(r, real_seconds),
-                               format_computed(r, run.computed())));
+  outputs.print_summary(fmt::format("{}virtual time  {}{}\n", in_words(r), format_times(r, real_seconds),
+                                    format_computed(r, run.computed())));
   if (!r.why.empty()) say_failure(r.why);
-  const int code = exit_code_of_lab(r, ctrl_c.signal());
+  const int code = exit_code_of(r, ctrl_c.signal());
   return write_results(outputs, run, r, card) || code == exit_code::diverged ? code : exit_code::failed;
+}
+
+} // namespace
+
+command make_lab_run(CLI::App& parent) {
+  CLI::App* run = parent.add_subcommand(
+      "run", "Train with simulated workers, whose steps take as long as a law says; gradients are real");
+  const auto words = std::make_shared<train_args>(lab_args());
+  option_table table(*run);
+  add_lab_run(table, *words);
+  run->footer(delays_in_help() + '\n' + models() + policies_and_cures() + '\n' + default_learning_rates() +
+              '\n' +
+              wrapped("All times are virtual: the clock jumps to the end of the next step, and messages and "
+                      "updates take no time. The same options give the same run, to the bit.") +
+              "\n\nExample:\n"
+              "  mailgrad lab run --workers 1000 --delays gamma:cv=0.1 --policy ssp:3 --model softmax \\\n"
+              "    --steps 20000 --batch 8");
+  return {run, [run, words] {
+            option_args args_of_run(given_args(*run));
+            args_of_run.drop("--quiet");
+            return run_in_lab(*words, args_of_run.take());
+          }};
 }
 
 } // namespace mailgrad

@@ -1,117 +1,51 @@
-#include <mailgrad/cli/lab/lab_sweep.hpp>
-
-#include <mailgrad/cli/commands/train_args.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/lab/lab_experiment.hpp>
-#include <mailgrad/cli/lab/lab_run.hpp>
-#include <mailgrad/cli/option_table.hpp>
-#include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/program.hpp>
+#include <mailgrad/cli/lab/lab_commands.hpp>
 #include <mailgrad/data/dataset.hpp>
 #include <mailgrad/data/files.hpp>
-#include <mailgrad/engine/account/training_progress.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/graph/models/built_in.hpp>
-#include <mailgrad/graph/models/model.hpp>
 #include <mailgrad/lab/sweep/sweep_file.hpp>
 #include <mailgrad/lab/sweep/sweep_folder.hpp>
-#include <mailgrad/lab/virtual_run.hpp>
-#include <mailgrad/tensor/device.hpp>
+#include <mailgrad/lab/sweep/sweep_summary.hpp>
+#include <mailgrad/options/spelling.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
 #include <cmath>
 #include <deque>
-#include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iostream>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <ostream>
-#include <stdexcept>
-#include <string_view>
+#include <ranges>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 namespace mailgrad {
 
 namespace {
 
-/// The cells of a sweep as runs of `mailgrad lab run`. Cells with the same data share them in memory.
-///
-/// Threads run(): several at once; the rest: one.
-class sweep_cells {
-public:
-  /// Parses and plans every cell. `stop` ends that early.
-  ///
-  /// Errors  std::invalid_argument, file_error in one line that names the key: what `mailgrad lab run` would
-  ///         refuse.
-  sweep_cells(const lab::sweep& s, const std::function<bool()>& stop);
-
-  /// The steps that a cell takes.
-  std::uint64_t steps_of(std::size_t cell) const { return steps_[cell]; }
-
-  /// Runs a cell. None if `stop` ended it. A failure is an outcome, too.
-  std::optional<lab::cell_outcome> run(std::size_t cell,
-                                       const std::function<void(const training_progress&)>& shown,
-                                       const std::function<bool()>& stop);
-
-  /// The SHA-256 of all that the cells read, as add_content() has it.
-  const std::map<std::string, std::string>& content() const noexcept { return content_; }
-  /// The remarks on the data that were read, each once.
-  const std::vector<std::string>& remarks() const noexcept { return remarks_; }
-
-private:
-  train_args words_of(std::size_t cell) const;
-  std::shared_ptr<const data_split> data_of(std::size_t cell, const train_args& w);
-  std::string data_key_of(std::size_t cell, const train_args& w) const;
-  void plan(std::size_t cell);
-  lab::cell_terms terms_of(std::size_t cell);
-
-  const lab::sweep& sweep_;
-  std::vector<std::uint64_t> steps_;
-  std::vector<std::string> remarks_;
-  std::map<std::string, std::string> content_;
-  std::mutex mutex_; ///< guards the data below
-  std::map<std::string, std::weak_ptr<const data_split>> data_;
-  std::deque<std::shared_ptr<const data_split>> recent_; ///< kept for the next cells
+struct sweep_args {
+  std::string file;
+  std::string folder;
+  unsigned jobs = 0; ///< 0: as many as this process may use cores
+  bool restart = false;
+  bool quiet = false;
 };
 
 namespace fs = std::filesystem;
 
-/// Of several files, whose names are told from `home` on.
-std::string sum_of(std::vector<fs::path> files, const fs::path& home) {
-  std::ranges::sort(files);
-  std::string text;
-  for (const fs::path& file : files)
-    text += file.lexically_relative(home).string() + ' ' + sha256_of(file) + '\n';
-  return sha256(std::as_bytes(std::span(text)));
-}
-
-std::vector<fs::path> files_below(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file()) files.push_back(entry.path());
-  return files;
-}
-
+/// The sum of one file, or of the names and sums of several and of those below folders.
 std::string sum_of(const std::vector<fs::path>& named) {
   if (named.size() == 1 && fs::is_regular_file(named[0])) return sha256_of(named[0]);
   std::vector<fs::path> files;
   for (const fs::path& path : named) {
-    const std::vector<fs::path> more = fs::is_directory(path) ? files_below(path) : std::vector{path};
-    files.insert(files.end(), more.begin(), more.end());
+    if (!fs::is_directory(path)) files.push_back(path);
+    if (fs::is_directory(path))
+      for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path))
+        if (entry.is_regular_file()) files.push_back(entry.path());
   }
-  return sum_of(std::move(files), named[0].parent_path());
+  std::ranges::sort(files);
+  std::string text;
+  for (const fs::path& file : files)
+    text += file.lexically_relative(named[0].parent_path()).string() + ' ' + sha256_of(file) + '\n';
+  return sha256(std::as_bytes(std::span(text)));
 }
 
 /// By their keys, those of the words whose value is a file or a data set.
@@ -150,32 +84,20 @@ bool is_among(std::string_view key, const auto& names) {
   return std::ranges::find(names, key) != names.end();
 }
 
-/// A word of a command line for a shell.
-std::string quoted(const std::string& word) {
-  constexpr std::string_view plain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_=:,./+@%-";
-  if (word.find_first_not_of(plain) == std::string::npos) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
-  return text + '\'';
-}
-
-std::vector<std::string> words_of(const std::vector<lab::sweep_setting>& settings) {
+std::vector<std::string> typed(const std::vector<lab::sweep_setting>& settings) {
   std::vector<std::string> words{"mailgrad", "lab", "run"};
   for (const lab::sweep_setting& s : settings) words.push_back(fmt::format("--{}={}", s.key, s.value));
   return with_present_names(std::move(words));
 }
 
-/// By the parser of `mailgrad lab run`.
 train_args parsed(const std::vector<lab::sweep_setting>& settings) {
   for (const lab::sweep_setting& s : settings)
-    if (is_among(s.key, own_outputs))
-      throw std::invalid_argument(fmt::format("'{}': a sweep has outputs of its own; leave it out", s.key));
+    if (is_among(s.key, own_outputs)) reject("'{}': a sweep has outputs of its own; leave it out", s.key);
   train_args w = lab_args();
   CLI::App app("", "mailgrad");
   option_table run(*app.add_subcommand("lab", "")->add_subcommand("run", ""));
   add_lab_run(run, w);
-  const std::vector<std::string> words = words_of(settings);
+  const std::vector<std::string> words = typed(settings);
   std::vector<const char*> arguments;
   for (const std::string& word : words) arguments.push_back(word.c_str());
   try {
@@ -201,107 +123,94 @@ std::string place_of(const lab::sweep& s, std::size_t cell) {
   return text + ": ";
 }
 
-/// The command that repeats a cell alone.
-std::string command_of(const lab::sweep& s, std::size_t cell) {
-  std::string command;
-  for (const std::string& word : words_of(s.settings_of(cell)))
-    command += (command.empty() ? "" : " ") + quoted(word);
-  return command;
-}
-
-sweep_cells::sweep_cells(const lab::sweep& s, const std::function<bool()>& stop)
-    : sweep_(s), steps_(s.cells()) {
-  std::multimap<std::string, std::size_t> by_data; // so that each data set is read once
-  for (const std::size_t cell : s.kept_cells())
-    if (!stop()) by_data.emplace(data_key_of(cell, words_of(cell)), cell);
-  for (const auto& [key, cell] : by_data)
-    if (!stop()) plan(cell);
-}
-
-void sweep_cells::plan(std::size_t cell) {
-  const train_args w = words_of(cell);
-  try {
-    const training_options o = options_of(w);
-    add_content(w, content_);
-    const auto data = data_of(cell, w);
-    steps_[cell] = lab::virtual_run::plan(find_model(w.model), data, o, simulated_workers(w));
-  } catch (const std::invalid_argument& why) {
-    throw std::invalid_argument(place_of(sweep_, cell) + why.what());
-  }
-}
-
-train_args sweep_cells::words_of(std::size_t cell) const { return parsed(sweep_.settings_of(cell)); }
-
-/// The seed makes a difference to data only if a part of them is drawn for the test.
-std::string sweep_cells::data_key_of(std::size_t cell, const train_args& w) const {
-  const bool has_test = !find_files(w.data, opened_as(w).files).test.empty();
-  std::string key;
-  for (const lab::sweep_setting& s : sweep_.settings_of(cell))
-    if (is_of("--" + s.key, of_data) && !(has_test && s.key == lab::seed_key))
-      key += s.key + '=' + s.value + '\n';
-  return key;
-}
-
-std::shared_ptr<const data_split> sweep_cells::data_of(std::size_t cell, const train_args& w) {
-  const std::string key = data_key_of(cell, w);
-  const std::lock_guard guard(mutex_);
-  if (auto held = data_[key].lock()) return held;
-  auto read = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
-  data_[key] = read;
-  recent_.push_back(read);
-  if (recent_.size() > most_recent) recent_.pop_front();
-  for (const std::string& remark : read->remarks)
-    if (!is_among(remark, remarks_)) remarks_.push_back(remark);
-  return read;
-}
-
-lab::cell_terms sweep_cells::terms_of(std::size_t cell) {
-  const train_args w = words_of(cell);
-  lab::virtual_run_options how = simulated_workers(w);
-  how.test_every = lab::steps_between_tests(steps_[cell], sweep_.tests);
-  return {find_model(w.model), data_of(cell, w), options_of(w), std::move(how)};
-}
-
-std::optional<lab::cell_outcome> sweep_cells::run(std::size_t cell,
-                                                  const std::function<void(const training_progress&)>& shown,
-                                                  const std::function<bool()>& stop) {
-  const std::string date = utc_date(std::chrono::system_clock::now());
-  std::optional<lab::cell_outcome> made = lab::run_cell(sweep_, cell, [&] {
-    lab::cell_terms t = terms_of(cell);
-    t.how.on_progress = shown;
-    t.how.stop = stop;
-    return t;
-  });
-  if (!made) return made;
-  made->row.command = command_of(sweep_, cell);
-  made->row.commit = build_commit;
-  made->row.date = date;
-  return made;
-}
-
-/// Shows it: a bar that redraws itself on a terminal, a line every few seconds elsewhere.
+/// The cells of a sweep as runs of `mailgrad lab run`. Cells with the same data share them in memory.
 ///
-/// Threads any.
-class sweep_progress {
+/// Threads run(): several at once; the rest: one.
+class sweep_cells {
 public:
-  sweep_progress(std::ostream& out, progress_display::style how, sweep_state begin)
-      : out_(out), style_(how), state_(begin) {}
+  /// Parses and plans every cell. `stop` ends that early.
+  ///
+  /// Errors  std::invalid_argument, file_error in one line that names the key: what `mailgrad lab run` would
+  ///         refuse.
+  sweep_cells(const lab::sweep& s, const std::function<bool()>& stop) : sweep_(s), steps_(s.cells()) {
+    std::multimap<std::string, std::size_t> by_data; // so that each data set is read once
+    for (const std::size_t cell : s.kept_cells())
+      if (!stop()) by_data.emplace(data_key_of(cell, words_of(cell)), cell);
+    for (const auto& [key, cell] : by_data)
+      if (!stop()) plan(cell);
+  }
 
-  void add_steps(std::uint64_t steps);
-  void add_cell(bool completed);
-  void finish();
+  std::uint64_t steps_of(std::size_t cell) const { return steps_[cell]; }
+
+  /// Runs a cell. None if `stop` ended it. A failure is an outcome, too.
+  std::optional<lab::cell_outcome> run(std::size_t cell,
+                                       const std::function<void(const training_progress&)>& shown,
+                                       const std::function<bool()>& stop) {
+    const std::string date = utc_date(std::chrono::system_clock::now());
+    std::optional<lab::cell_outcome> made = lab::run_cell(sweep_, cell, [&] {
+      const train_args w = words_of(cell);
+      lab::virtual_run_options how = simulated_workers(w);
+      how.test_every = lab::steps_between_tests(steps_[cell], sweep_.tests);
+      how.on_progress = shown;
+      how.stop = stop;
+      return lab::cell_terms{find_model(w.model), data_of(cell, w), options_of(w), std::move(how)};
+    });
+    if (!made) return made;
+    const std::vector<std::string> words = typed(sweep_.settings_of(cell));
+    made->row.command = fmt::format("{}", fmt::join(words | std::views::transform(shell_word), " "));
+    made->row.commit = build_commit;
+    made->row.date = date;
+    return made;
+  }
+
+  const std::map<std::string, std::string>& content() const noexcept { return content_; }
+  const std::vector<std::string>& remarks() const noexcept { return remarks_; }
 
 private:
-  void show(bool now);
+  train_args words_of(std::size_t cell) const { return parsed(sweep_.settings_of(cell)); }
 
-  std::mutex mutex_;
-  std::ostream& out_;
-  const progress_display::style style_;
-  sweep_state state_;
-  machine_time time_;
-  const instant begun_ = time_.now();
-  instant shown_{0};
-  bool drawn_ = false;
+  void plan(std::size_t cell) {
+    const train_args w = words_of(cell);
+    try {
+      const training_options o = options_of(w);
+      add_content(w, content_);
+      const auto data = data_of(cell, w);
+      steps_[cell] = lab::virtual_run::plan(find_model(w.model), data, o, simulated_workers(w));
+    } catch (const std::invalid_argument& why) {
+      throw std::invalid_argument(place_of(sweep_, cell) + why.what());
+    }
+  }
+
+  /// The seed makes a difference to data only if a part of them is drawn for the test.
+  std::string data_key_of(std::size_t cell, const train_args& w) const {
+    const bool has_test = !find_files(w.data, opened_as(w).files).test.empty();
+    std::string key;
+    for (const lab::sweep_setting& s : sweep_.settings_of(cell))
+      if (is_of("--" + s.key, of_data) && !(has_test && s.key == lab::seed_key))
+        key += s.key + '=' + s.value + '\n';
+    return key;
+  }
+
+  std::shared_ptr<const data_split> data_of(std::size_t cell, const train_args& w) {
+    const std::string key = data_key_of(cell, w);
+    const std::lock_guard guard(mutex_);
+    if (auto held = data_[key].lock()) return held;
+    auto read = std::make_shared<const data_split>(open_data(w.data, opened_as(w)));
+    data_[key] = read;
+    recent_.push_back(read);
+    if (recent_.size() > most_recent) recent_.pop_front();
+    for (const std::string& remark : read->remarks)
+      if (!is_among(remark, remarks_)) remarks_.push_back(remark);
+    return read;
+  }
+
+  const lab::sweep& sweep_;
+  std::vector<std::uint64_t> steps_; ///< that each cell takes
+  std::vector<std::string> remarks_;
+  std::map<std::string, std::string> content_;
+  std::mutex mutex_; ///< guards the data below
+  std::map<std::string, std::weak_ptr<const data_split>> data_;
+  std::deque<std::shared_ptr<const data_split>> recent_; ///< kept for the next cells
 };
 
 std::string number(double x) { return std::isfinite(x) ? fmt::format("{:.4g}", x) : "-"; }
@@ -350,13 +259,6 @@ std::string html_of(const table& lines) {
   return html + "</tbody>\n</table></div>\n";
 }
 
-std::string format_settings(const std::vector<lab::sweep_setting>& run) {
-  std::string text;
-  for (const lab::sweep_setting& setting : run)
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", setting.key, setting.value);
-  return text;
-}
-
 /// Where the rows come from. Several machines may have worked on one sweep, one after the other.
 std::string format_origin(std::span<const lab::sweep_row> rows) {
   std::vector<std::string> processors;
@@ -373,104 +275,32 @@ std::string format_origin(std::span<const lab::sweep_row> rows) {
   return text + '.';
 }
 
-} // namespace
-
-std::string in_words(const lab::sweep& s, std::span<const lab::sweep_summary> methods,
-                     lab::judged_figure judged) {
-  const table lines = table_of(s, methods, judged);
-  std::vector<std::size_t> widths(lines.front().size());
-  for (const auto& line : lines)
-    for (std::size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], line[c].size());
-  std::string text;
-  for (const auto& line : lines) {
-    for (std::size_t c = 0; c + 1 < line.size(); ++c) text += fmt::format("{:{}}  ", line[c], widths[c]);
-    text += line.back() + '\n';
-  }
-  return text;
-}
-
-std::string page_of(const lab::sweep& s, std::span<const lab::sweep_summary> methods,
-                    lab::judged_figure judged, std::span<const lab::sweep_row> rows,
-                    std::span<const picture> pictures, const std::string& command) {
-  std::string html = html_begin("Mailgrad: a sweep", "A sweep");
-  html += fmt::format("<p>{}</p>\n", as_html(format_settings(s.settings)));
-  html +=
-      fmt::format("<p class=\"note\">{} Made by: {}. Times are virtual. Numbers are medians over seeds, with "
-                  "quartiles in brackets; a run that did not complete counts as the worst.</p>\n",
-                  as_html(format_origin(rows)), as_html(command));
-  html += html_of(table_of(s, methods, judged));
-  for (const picture& p : pictures) html += html_figure(p);
-  return html + html_end();
-}
-
-namespace {
-
-constexpr std::size_t bar_width = 24;
-
-double share_done(const sweep_state& s) {
-  return s.steps == 0 ? 1 : std::min(1.0, static_cast<double>(s.steps_done) / static_cast<double>(s.steps));
-}
-
 std::string format_seconds(double seconds) {
   if (seconds < 60) return fmt::format("{:.0f} s", seconds);
   if (seconds < 3600) return fmt::format("{:.0f} min", seconds / 60);
   return fmt::format("{:.1f} h", seconds / 3600);
 }
 
-} // namespace
+struct sweep_state {
+  std::size_t cells = 0; ///< of the whole grid
+  std::size_t ended = 0; ///< of these, also by an earlier command
+  std::size_t failed = 0;
+  std::uint64_t steps = 0;      ///< that the cells of this command take
+  std::uint64_t steps_done = 0; ///< of these
 
-std::string in_words(const sweep_state& s, double seconds) {
-  std::string text = fmt::format("{} of {} cells", s.ended, s.cells);
-  if (s.failed > 0) text += fmt::format(", {} diverged or failed", s.failed);
-  const double share = share_done(s);
-  if (s.ended < s.cells && share > 0)
-    text += fmt::format(", {} left", format_seconds(seconds * (1 - share) / share));
-  return text;
-}
-
-/// A run tells of none when it is planned, and nothing is shown before one is done.
-void sweep_progress::add_steps(std::uint64_t steps) {
-  if (steps == 0) return;
-  const std::lock_guard guard(mutex_);
-  state_.steps_done += steps;
-  show(false);
-}
-
-void sweep_progress::add_cell(bool completed) {
-  const std::lock_guard guard(mutex_);
-  ++state_.ended;
-  if (!completed) ++state_.failed;
-  show(state_.ended == state_.cells);
-}
-
-void sweep_progress::show(bool now) {
-  constexpr instant between_bars = std::chrono::milliseconds{200}, between_lines = std::chrono::seconds{2};
-  if (style_ == progress_display::style::none) return;
-  const bool bar = style_ == progress_display::style::bar;
-  const instant time = time_.now() - begun_;
-  if (!now && time - shown_ < (bar ? between_bars : between_lines)) return;
-  shown_ = time;
-  std::string text = in_words(state_, in_seconds(time));
-  if (!bar) {
-    out_ << text << std::endl;
-    return;
+  double share_done() const {
+    return steps == 0 ? 1 : std::min(1.0, static_cast<double>(steps_done) / static_cast<double>(steps));
   }
-  const auto filled = static_cast<std::size_t>(share_done(state_) * bar_width);
-  const std::string drawn = '[' + std::string(filled, '#') + std::string(bar_width - filled, ' ') + "] ";
-  // Some terminals begin a new line after a letter in the last column.
-  const std::size_t room = progress_display::terminal_columns() - 1;
-  if (drawn.size() + text.size() <= room) text = drawn + text;
-  out_ << "\r\033[K" << text.substr(0, room) << std::flush;
-  drawn_ = true;
-}
-
-void sweep_progress::finish() {
-  const std::lock_guard guard(mutex_);
-  if (drawn_) out_ << '\n' << std::flush;
-  drawn_ = false;
-}
-
-namespace {
+  /// "12 of 48 cells, 1 diverged or failed, 35 s left"
+  std::string in_words(double seconds) const {
+    std::string text = fmt::format("{} of {} cells", ended, cells);
+    if (failed > 0) text += fmt::format(", {} diverged or failed", failed);
+    const double share = share_done();
+    if (ended < cells && share > 0)
+      text += fmt::format(", {} left", format_seconds(seconds * (1 - share) / share));
+    return text;
+  }
+};
 
 constexpr std::size_t most_sweep_bytes = 16 << 20;
 
@@ -479,21 +309,10 @@ lab::sweep sweep_in(const std::string& file) {
   std::string text(most_sweep_bytes + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size())); // a device may have no end
   text.resize(static_cast<std::size_t>(in.gcount()));
-  if (!in.is_open() || in.bad() || std::filesystem::is_directory(file))
-    throw std::invalid_argument("it cannot be read");
-  if (text.size() > most_sweep_bytes) throw std::invalid_argument("it is too long for a sweep");
+  if (!in.is_open() || in.bad() || fs::is_directory(file)) reject("it cannot be read");
+  if (text.size() > most_sweep_bytes) reject("it is too long for a sweep");
   return lab::parse_sweep(text);
 }
-
-/// The folder gets a sweep.json of its own.
-void require_other_file(const sweep_args& w) {
-  std::error_code nothing_there;
-  if (std::filesystem::equivalent(w.file, std::filesystem::path(w.folder) / "sweep.json", nothing_there))
-    throw std::invalid_argument(
-        fmt::format("--out '{}' would replace '{}'; name another folder", w.folder, w.file));
-}
-
-std::string command_of(const sweep_args& w) { return fmt::format("mailgrad lab sweep {} --out DIR", w.file); }
 
 /// Builds of one commit differ if something is changed that is not committed.
 std::string format_program() {
@@ -504,7 +323,11 @@ std::string format_program() {
   return words;
 }
 
+/// The folder gets a sweep.json of its own.
 lab::sweep_folder open_folder(const sweep_args& w, const lab::sweep& s, const sweep_cells& cells) {
+  std::error_code nothing_there;
+  if (fs::equivalent(w.file, fs::path(w.folder) / "sweep.json", nothing_there))
+    reject("--out '{}' would replace '{}'; name another folder", w.folder, w.file);
   const lab::sweep_origin origin{format_program(), cells.content()};
   try {
     return {w.folder, s, origin, w.restart ? lab::old_rows::set_aside : lab::old_rows::go_on};
@@ -513,83 +336,143 @@ lab::sweep_folder open_folder(const sweep_args& w, const lab::sweep& s, const sw
   }
 }
 
-/// Runs cells on several threads, and keeps what each has come to.
+/// Runs cells on several threads, keeps what each has come to, and shows how far they are: by a bar that
+/// redraws itself on a terminal, by a line every few seconds elsewhere.
 class sweep_run {
 public:
   sweep_run(const sweep_args& w, sweep_cells& cells, lab::sweep_folder& folder, const interrupt& ctrl_c)
       : cells_(cells), folder_(folder), ctrl_c_(ctrl_c), missing_(folder.missing()),
-        progress_(std::cerr, w.quiet ? progress_display::style::none : progress_display::suitable_style(),
-                  begin()),
-        threads_(w.jobs > 0 ? w.jobs : static_cast<unsigned>(cores_of_process().count())) {}
+        threads_(w.jobs > 0 ? w.jobs : static_cast<unsigned>(cores_of_process().count())), display_(w.quiet) {
+    const std::vector<lab::sweep_row> rows = folder.rows();
+    state_.cells = missing_.size() + rows.size();
+    state_.ended = rows.size();
+    for (const lab::sweep_row& row : rows) state_.failed += row.completed() ? 0 : 1;
+    for (const std::size_t cell : missing_) state_.steps += cells_.steps_of(cell);
+  }
 
   void run() {
     const auto stop = [this] { return ctrl_c_.requested(); };
     lab::run_on_threads(
         missing_, threads_, [&](std::size_t cell) { run_cell(cell, stop); }, stop);
-    progress_.finish();
+    display_.finish();
   }
 
 private:
-  sweep_state begin() const {
-    sweep_state s{missing_.size() + folder_.rows().size(), folder_.rows().size()};
-    for (const lab::sweep_row& row : folder_.rows()) s.failed += row.completed() ? 0 : 1;
-    for (const std::size_t cell : missing_) s.steps += cells_.steps_of(cell);
-    return s;
-  }
-
   void run_cell(std::size_t cell, const std::function<bool()>& stop) {
     std::uint64_t told = 0;
-    const auto show = [&](const training_progress& p) {
-      progress_.add_steps(p.steps - std::min(p.steps, told));
-      told = std::max(told, p.steps);
-    };
-    const std::optional<lab::cell_outcome> made = cells_.run(cell, show, stop);
-    if (!made) return;
-    progress_.add_steps(cells_.steps_of(cell) - std::min(cells_.steps_of(cell), told));
-    {
+    const auto add_steps = [&](std::uint64_t steps) {
+      if (steps <= told) return; // a run tells of none when it is planned
       const std::lock_guard guard(mutex_);
-      folder_.add(made->row, made->curve);
+      state_.steps_done += steps - std::exchange(told, steps);
+      show(false);
+    };
+    const std::optional<lab::cell_outcome> made = cells_.run(
+        cell, [&](const training_progress& p) { add_steps(p.steps); }, stop);
+    if (!made) return;
+    add_steps(cells_.steps_of(cell));
+    const std::lock_guard guard(mutex_);
+    folder_.add(made->row, made->curve);
+    ++state_.ended;
+    if (!made->row.completed()) ++state_.failed;
+    show(state_.ended == state_.cells);
+  }
+
+  void show(bool now) {
+    constexpr instant between_bars = std::chrono::milliseconds{200}, between_lines = std::chrono::seconds{2};
+    constexpr std::size_t bar_width = 24;
+    const instant time = time_.now() - begun_;
+    if (!now && time - shown_ < (display_.is_bar() ? between_bars : between_lines)) return;
+    shown_ = time;
+    std::string text = state_.in_words(in_seconds(time));
+    if (display_.is_bar()) {
+      const std::string bar = progress_display::bar(state_.share_done(), bar_width);
+      const std::size_t room = progress_display::room_for_bar();
+      text = (bar.size() + text.size() <= room ? bar + text : text).substr(0, room);
     }
-    progress_.add_cell(made->row.completed());
+    display_.draw(text);
   }
 
   sweep_cells& cells_;
-  lab::sweep_folder& folder_; ///< guarded by the mutex while threads run
+  lab::sweep_folder& folder_; ///< guarded by the mutex while threads run, as the state and what shows it
   const interrupt& ctrl_c_;
   const std::vector<std::size_t> missing_;
-  sweep_progress progress_;
   const unsigned threads_;
+  machine_time time_;
+  const instant begun_ = time_.now();
   std::mutex mutex_;
+  sweep_state state_;
+  instant shown_{0};
+  progress_display display_;
 };
 
-/// What the rows of a sweep say, as tables and pictures.
 class sweep_results {
 public:
   sweep_results(const sweep_args& w, const lab::sweep& s, const lab::sweep_folder& folder)
-      : command_(command_of(w)), s_(s), folder_(folder), rows_(folder.rows()), judged_(lab::judged_by(rows_)),
+      : command_(fmt::format("mailgrad lab sweep {} --out DIR", w.file)), s_(s), folder_(folder),
+        rows_(folder.rows()), judged_(lab::judged_by(rows_)),
         methods_(lab::tuned(s, lab::summaries_of(s, rows_), judged_)) {}
 
-  std::string in_words() const { return mailgrad::in_words(s_, methods_, judged_); }
-  void write_summary() const { write_result(folder_.path() / "summary.csv", lab::summary_csv(s_, methods_)); }
-  /// A picture that cannot be drawn makes no difference to what was found.
-  void write_pictures() const {
-    try {
-      draw_all();
-    } catch (const std::runtime_error& why) {
-      say_failure(fmt::format("the tables are written, the page and its pictures are not: {}", why.what()));
+  bool any_failed() const { return std::ranges::any_of(rows_, &lab::sweep_row::failed); }
+  /// The methods as a table for a terminal, how many rows there are, and what to do for the others.
+  std::string in_words() const {
+    const table lines = table_of(s_, methods_, judged_);
+    std::vector<std::size_t> widths(lines.front().size());
+    for (const auto& line : lines)
+      for (std::size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], line[c].size());
+    std::string text;
+    if (rows_.size() != s_.kept_cells().size())
+      text = fmt::format("This is a part of the grid: {} of {} cells have ended, so medians are of fewer "
+                         "runs, and methods may be missing.\n",
+                         rows_.size(), s_.kept_cells().size());
+    for (const auto& line : lines) {
+      for (std::size_t c = 0; c + 1 < line.size(); ++c) text += fmt::format("{:{}}  ", line[c], widths[c]);
+      text += line.back() + '\n';
     }
+    return text + ending();
+  }
+  void write_summary() const { write_result(folder_.path() / "summary.csv", lab::summary_csv(s_, methods_)); }
+  void write_pictures() const {
+    write_if_drawn([this] {
+      std::vector<picture> pictures;
+      for (const lab::figure& f : lab::figures_of(s_, rows_, folder_.curves()))
+        pictures.push_back(picture_of(f, command_));
+      write_result(folder_.path() / "sweep.html", page(pictures));
+      write_drawn(folder_.path(), "", pictures);
+    });
   }
 
 private:
-  void draw_all() const {
-    std::vector<picture> pictures;
-    for (const lab::figure& f : lab::figures_of(s_, rows_, folder_.curves()))
-      pictures.push_back(picture_of(f, command_));
-    write_result(folder_.path() / "sweep.html", page_of(s_, methods_, judged_, rows_, pictures, command_));
-    write_drawn(folder_.path(), "", pictures);
+  std::string ending() const {
+    const std::size_t cells = s_.kept_cells().size();
+    const auto failed = std::ranges::count_if(rows_, &lab::sweep_row::failed);
+    const auto diverged = std::ranges::count_if(rows_, std::not_fn(&lab::sweep_row::completed)) - failed;
+    std::string text = fmt::format("{} of {} cells have a row in {}", rows_.size(), cells,
+                                   (folder_.path() / "sweep.csv").string());
+    if (diverged > 0) text += fmt::format(", {} of them diverged", diverged);
+    if (failed > 0)
+      text += fmt::format(", {} of them failed ({})", failed,
+                          std::ranges::find_if(rows_, &lab::sweep_row::failed)->why);
+    if (rows_.size() < cells) text += "; the same command goes on with the others";
+    if (failed > 0) text += "; the same command tries those that failed again";
+    return text + '\n';
   }
 
-  std::string command_;
+  std::string page(std::span<const picture> pictures) const {
+    std::string html = html_begin("Mailgrad: a sweep", "A sweep");
+    const auto words = [](const lab::sweep_setting& s) { return s.key + ' ' + s.value; };
+    html +=
+        fmt::format("<p>{}</p>\n",
+                    as_html(fmt::format("{}", fmt::join(s_.settings | std::views::transform(words), ", "))));
+    html +=
+        fmt::format("<p class=\"note\">{} Made by: {}. Times are virtual. Numbers are medians over seeds, "
+                    "with quartiles in brackets; a run that did not complete counts as the worst.</p>\n",
+                    as_html(format_origin(rows_)), as_html(command_));
+    html += html_of(table_of(s_, methods_, judged_));
+    for (const picture& p : pictures) html += html_figure(p);
+    return html + html_end();
+  }
+
+  std::string command_; ///< that makes the same again
   const lab::sweep& s_;
   const lab::sweep_folder& folder_;
   std::vector<lab::sweep_row> rows_;
@@ -597,53 +480,12 @@ private:
   std::vector<lab::sweep_summary> methods_;
 };
 
-/// Says above a table that it is not of the whole grid; nothing if it is.
-std::string format_part(const lab::sweep& s, const lab::sweep_folder& folder) {
-  const std::size_t cells = s.kept_cells().size(), rows = folder.rows().size();
-  if (rows == cells) return {};
-  return fmt::format(
-      "This is a part of the grid: {} of {} cells have ended, so medians are of fewer runs, and "
-      "methods may be missing.\n",
-      rows, cells);
-}
-
-/// How many rows there are, and what to do for the others.
-std::string ending_of(const lab::sweep& s, const lab::sweep_folder& folder) {
-  const std::vector<lab::sweep_row> rows = folder.rows();
-  const std::size_t cells = s.kept_cells().size();
-  const auto failed = std::ranges::count_if(rows, &lab::sweep_row::failed);
-  const auto diverged = std::ranges::count_if(rows, std::not_fn(&lab::sweep_row::completed)) - failed;
-  std::string text = fmt::format("{} of {} cells have a row in {}", rows.size(), cells,
-                                 (folder.path() / "sweep.csv").string());
-  if (diverged > 0) text += fmt::format(", {} of them diverged", diverged);
-  if (failed > 0)
-    text += fmt::format(", {} of them failed ({})", failed,
-                        std::ranges::find_if(rows, &lab::sweep_row::failed)->why);
-  if (rows.size() < cells) text += "; the same command goes on with the others";
-  if (failed > 0) text += "; the same command tries those that failed again";
-  return text + '\n';
-}
-
-bool any_failed(const lab::sweep_folder& folder) {
-  return std::ranges::any_of(folder.rows(), &lab::sweep_row::failed);
-}
-
-} // namespace
-
-std::string sweep_in_help() {
-  return wrapped("The file has the options of 'mailgrad lab run' that are the same in all runs, and lists of "
-                 "values for those that vary; 'without' leaves cells out, as [{\"policy\": \"sync\", "
-                 "\"workers\": 1}] does. Of 'tune' each method takes the value with the best median over "
-                 "seeds. 'target' asks for the time until a test reaches it, by test_accuracy, test_loss, "
-                 "test_rmse or train_loss; 'tests' says how often a run is tested, 20 times by default. If a "
-                 "cell fails, the exit status is 1, and the same command tries it again.",
-                 help_width) +
-         "\n\nExample of a file:\n"
-         "  {\"run\": {\"model\": \"softmax\", \"epochs\": 1},\n"
-         "   \"grid\": {\"policy\": [\"async\", \"sync\"], \"workers\": [1, 4, 16],\n"
-         "            \"lr\": [0.05, 0.1, 0.2], \"seed\": [1, 2, 3]},\n"
-         "   \"tune\": \"lr\", \"target\": {\"test_accuracy\": 0.8}}";
-}
+constexpr const char* example_of_a_file =
+    "\n\nExample of a file:\n"
+    "  {\"run\": {\"model\": \"softmax\", \"epochs\": 1},\n"
+    "   \"grid\": {\"policy\": [\"async\", \"sync\"], \"workers\": [1, 4, 16],\n"
+    "            \"lr\": [0.05, 0.1, 0.2], \"seed\": [1, 2, 3]},\n"
+    "   \"tune\": \"lr\", \"target\": {\"test_accuracy\": 0.8}}";
 
 int run_sweep(const sweep_args& w) {
   const interrupt ctrl_c;
@@ -653,19 +495,45 @@ int run_sweep(const sweep_args& w) {
     s = sweep_in(w.file);
     cells.emplace(*s, [&] { return ctrl_c.requested(); });
   } catch (const std::invalid_argument& why) {
-    throw std::invalid_argument(fmt::format("{}: {}", w.file, why.what()));
+    reject("{}: {}", w.file, why.what());
   }
   if (ctrl_c.requested()) return exit_code::of_signal(ctrl_c.signal());
-  require_other_file(w);
   lab::sweep_folder folder = open_folder(w, *s, *cells);
   for (const std::string& remark : cells->remarks()) say_failure(remark);
   sweep_run(w, *cells, folder, ctrl_c).run();
   const sweep_results results(w, *s, folder);
   results.write_summary();
   if (!ctrl_c.requested()) results.write_pictures();
-  std::cout << format_part(*s, folder) << results.in_words() << ending_of(*s, folder);
+  std::cout << results.in_words();
   if (ctrl_c.requested()) return exit_code::of_signal(ctrl_c.signal());
-  return any_failed(folder) ? exit_code::failed : exit_code::done;
+  return results.any_failed() ? exit_code::failed : exit_code::done;
+}
+
+} // namespace
+
+command make_lab_sweep(CLI::App& parent) {
+  CLI::App* sweep = parent.add_subcommand(
+      "sweep", "Run a grid of such trainings on all cores: tables, medians over seeds, pictures and a page");
+  const auto words = std::make_shared<sweep_args>();
+  sweep_args& w = *words;
+  option_table t(*sweep);
+  t.add("SWEEP", w.file, path("FILE"), required, "The grid, as JSON; see the example below");
+  t.add("--out", w.folder, path("DIR"), required,
+        "The folder for sweep.csv, curves.csv, summary.csv, the pictures and sweep.html; the same command "
+        "goes on where an earlier one was stopped");
+  t.add("--jobs", w.jobs, whole_number(1, 4096),
+        "How many trainings run at once; by default as many as this process may use cores");
+  t.add("--restart", w.restart, "Set rows that the folder has already aside, as NAME.old");
+  t.add("--quiet", w.quiet, "Show no progress, only the results and what goes wrong");
+  sweep->footer(
+      wrapped("The file has the options of 'mailgrad lab run' that are the same in all runs, and lists of "
+              "values for those that vary; 'without' leaves cells out, as [{\"policy\": \"sync\", "
+              "\"workers\": 1}] does. Of 'tune' each method takes the value with the best median over seeds. "
+              "'target' asks for the time until a test reaches it, by test_accuracy, test_loss, test_rmse or "
+              "train_loss; 'tests' says how often a run is tested, 20 times by default. If a cell fails, the "
+              "exit status is 1, and the same command tries it again.") +
+      example_of_a_file);
+  return {sweep, [words] { return run_sweep(*words); }};
 }
 
 } // namespace mailgrad

@@ -1,38 +1,29 @@
-#include <mailgrad/actors/training.hpp>
 #include <mailgrad/cli/commands/train_options.hpp>
-#include <mailgrad/cli/device_option.hpp>
 #include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/lab/lab_run.hpp>
-#include <mailgrad/cli/lab/lab_what_if.hpp>
-#include <mailgrad/cli/output/failure_line.hpp>
-#include <mailgrad/cli/output/progress_display.hpp>
-#include <mailgrad/cli/output/run_outputs.hpp>
-#include <mailgrad/cli/program.hpp>
-#include <mailgrad/cli/run_inputs.hpp>
+#include <mailgrad/cli/lab/lab_commands.hpp>
 #include <mailgrad/engine/account/early_stop.hpp>
-#include <mailgrad/engine/record/recording.hpp>
-#include <mailgrad/engine/weights/weights_file.hpp>
-#include <mailgrad/graph/models/model.hpp>
+#include <mailgrad/lab/what_if.hpp>
 #include <mailgrad/options/number.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
 #include <iostream>
-#include <limits>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <string_view>
-#include <utility>
 
 namespace mailgrad {
 
 namespace {
 
-/// A run as a column of the table.
+struct what_if_args {
+  std::string recording;
+  std::string data;
+  std::string policy;
+  std::uint32_t workers = 0;
+  std::string delays;
+  std::uint64_t delays_seed = 1;
+  std::vector<std::string> slow; ///< each "WORKER=FACTOR"
+  std::string report;
+  std::string durations;
+  bool quiet = false;
+};
+
 struct compared_run {
   std::string name;
   lab::run_figures figures;
@@ -44,12 +35,10 @@ lab::slowed_worker slowed(std::string_view text) {
   const auto worker = parse_whole(text.substr(0, place));
   const auto factor = place == std::string_view::npos ? std::nullopt : parse_number(text.substr(place + 1));
   if (!worker || *worker > std::numeric_limits<std::uint32_t>::max() || !factor)
-    throw std::invalid_argument(
-        fmt::format("--slow '{}': write the number of a worker, from 0, and a factor, as 3=10", text));
+    reject("--slow '{}': write the number of a worker, from 0, and a factor, as 3=10", text);
   return {{static_cast<std::uint32_t>(*worker)}, *factor};
 }
 
-/// Rows of what a figure is and its values in two runs, one below the other.
 class two_columns {
 public:
   void row(std::string what, std::string a, std::string b) {
@@ -80,57 +69,12 @@ double rate(const lab::run_figures& f) {
   return f.seconds > 0 ? static_cast<double>(f.updates) / f.seconds : 0;
 }
 
-} // namespace
-
-void add_what_if_options(option_table& t, what_if_args& w) {
-  t.add("recording", w.recording, "The file that 'mailgrad train --record' wrote", required,
-        value_name("FILE"));
-  t.add("--data", w.data, "Where the same data set lies now, if it has moved");
-  t.add("--policy", w.policy,
-        "Another policy, or several in turn; by default those of the run, with each switch where it came");
-  t.add("--workers", w.workers, "How many workers; by default as many as the run had",
-        whole_number(1, most_simulated));
-  t.add("--delays", w.delays,
-        "How long each step takes, by a law of the list below; by default as long as recorded",
-        value_name("LAW"));
-  t.add("--delays-seed", w.delays_seed, "Seed of that law", whole_number(0), shown);
-  t.add("--slow", w.slow,
-        "Let the steps of a worker, counted from 0, take so many times as long; may be given for several "
-        "workers",
-        value_name("WORKER=FACTOR"), [](CLI::App&, CLI::Option& o) { o.expected(1)->take_all(); });
-  t.add("--durations", w.durations,
-        "Write the durations of the recorded steps into this file, which --delays trace:FILE reads",
-        value_name("FILE"));
-  t.add("--report", w.report,
-        "Write the report of the virtual run to this file, as one JSON object; -: to standard output",
-        path("FILE"));
-  t.add("--quiet", w.quiet, "Show no progress");
-}
-
-std::string what_if_in_help() {
-  return wrapped(
-             "The run is repeated as recorded, for its loss, and trained once more in virtual time: the same "
-             "model, samples and seeds, and as many mini-batches. Each step takes as long as it took. With "
-             "nothing changed, the virtual run keeps the order of the recorded one.",
-             help_width) +
-         "\n\n" + delays_in_help() +
-         "\nExit codes: 0 both runs have ended, 1 one of them failed, 5 one has diverged, 2 wrong options or "
-         "a\n"
-         "recording that cannot be used, 130, 143 and 129 ended by Ctrl-C, SIGTERM and SIGHUP.\n"
-         "\nExample:\n"
-         "  mailgrad train --devices cpu:0,cpu:1 --policy async --record run.rec\n"
-         "  mailgrad lab what-if run.rec --policy ssp:2 --workers 4 --slow 3=10";
-}
-
 lab::what_if understood(const what_if_args& w) {
   lab::what_if changed{w.policy, w.workers, w.delays, w.delays_seed, {}};
   for (const std::string& text : w.slow) changed.slowed.push_back(slowed(text));
   return changed;
 }
 
-namespace {
-
-/// Both runs side by side, a line for each figure.
 std::string side_by_side(const compared_run& a, const compared_run& b) {
   const auto gaps = [](const compared_run& r) {
     return fmt::format("{:.3f} / {} / {}", r.figures.gaps.mean(), r.figures.gaps.quantile(0.99),
@@ -158,32 +102,29 @@ std::string side_by_side(const compared_run& a, const compared_run& b) {
   return text;
 }
 
-/// What is assumed where a run is re-timed, a line each.
 std::string assumptions(const lab::retimed_run& what, const lab::what_if& changed,
                         std::size_t recorded_workers) {
   std::string text = fmt::format("Assumed: the durations of steps are {}.", what.delays().name);
   if (changed.delays.empty())
-    text +=
-        " They include messages, updates and batches: a step lasts from the answer to a gradient until the "
-        "first shard judges the next one.";
+    text += " They include messages, updates and batches: a step lasts from the answer to a gradient until "
+            "the first shard judges the next one.";
   text +=
       " Policy and number of workers make no difference to them, though real workers share cores and memory.";
-  if (!changed.delays.empty()) return wrapped(text, help_width) + '\n';
+  if (!changed.delays.empty()) return wrapped(text) + '\n';
   if (what.workers() > recorded_workers)
-    text += fmt::format(" Worker {} and those behind it take the steps of worker 0 and so on, from another "
-                        "place on.",
-                        recorded_workers);
+    text += fmt::format(
+        " Worker {} and those behind it take the steps of worker 0 and so on, from another place on.",
+        recorded_workers);
   text += " All workers begin at one moment. One that has made all its recorded steps begins with the first "
           "again.";
-  return wrapped(text, help_width) + '\n';
+  return wrapped(text) + '\n';
 }
 
-/// The words of the recorded run, without the files that it wrote.
 train_args words_of(const what_if_args& w, const recording& order) {
   if (order.header.words.empty())
-    throw recording_error(fmt::format("recording '{}' was made by a program, which alone knows its model; "
-                                      "there, take lab::retimed_run",
-                                      order.name));
+    throw recording_error(fmt::format(
+        "recording '{}' was made by a program, which alone knows its model; there, take lab::retimed_run",
+        order.name));
   train_args was = recorded_values(order);
   was.outputs = {};
   was.checkpoints = {};
@@ -193,13 +134,8 @@ train_args words_of(const what_if_args& w, const recording& order) {
   return was;
 }
 
-progress_display::style style_of(const what_if_args& w) {
-  return w.quiet ? progress_display::style::none : progress_display::suitable_style();
-}
-
-/// The recorded run once more, to its end or until a signal comes.
 training_report repeated(training& run, const what_if_args& w, const interrupt& ctrl_c) {
-  progress_display display(std::cerr, style_of(w), run.total_steps());
+  progress_display display(w.quiet, run.total_steps());
   bool stopping = false;
   while (!run.wait_for(std::chrono::milliseconds{200})) {
     display.show(run.progress());
@@ -220,8 +156,6 @@ int end_without(const training_report& r, const interrupt& ctrl_c) {
   return ctrl_c.requested() ? exit_code::of_signal(ctrl_c.signal()) : exit_code::failed;
 }
 
-} // namespace
-
 int run_what_if(const what_if_args& w) {
   const std::string date = utc_date(std::chrono::system_clock::now());
   const lab::what_if changed = understood(w);
@@ -238,8 +172,7 @@ int run_what_if(const what_if_args& w) {
   const output_file durations("durations", w.durations);
   for (const std::string& taken : {w.recording, w.report})
     if (!w.durations.empty() && durations.same_file(output_file("", taken)))
-      throw std::invalid_argument(
-          fmt::format("--durations: '{}' is another file of this command; name one of its own", w.durations));
+      reject("--durations: '{}' is another file of this command; name one of its own", w.durations);
   const auto data = std::make_shared<const data_split>(open_data(was.data, opened_as(was)));
   const interrupt ctrl_c;
 
@@ -273,6 +206,47 @@ int run_what_if(const what_if_args& w) {
   const std::vector<std::string> failures = outputs.write(of_other, {}, {}, {});
   if (!failures.empty()) throw std::runtime_error(failures.front());
   return has_ended_well(of_other) ? exit_code::done : end_without(of_other, ctrl_c);
+}
+
+} // namespace
+
+command make_lab_what_if(CLI::App& parent) {
+  CLI::App* what_if = parent.add_subcommand(
+      "what-if", "Train a recorded run again in virtual time, under another policy or with other speeds");
+  const auto words = std::make_shared<what_if_args>();
+  what_if_args& w = *words;
+  option_table t(*what_if);
+  t.add("recording", w.recording, required, value_name("FILE"),
+        "The file that 'mailgrad train --record' wrote");
+  t.add("--data", w.data, "Where the same data set lies now, if it has moved");
+  t.add("--policy", w.policy,
+        "Another policy, or several in turn; by default those of the run, with each switch where it came");
+  t.add("--workers", w.workers, whole_number(1, most_simulated),
+        "How many workers; by default as many as the run had");
+  t.add("--delays", w.delays, value_name("LAW"),
+        "How long each step takes, by a law of the list below; by default as long as recorded");
+  t.add("--delays-seed", w.delays_seed, whole_number(0), shown, "Seed of that law");
+  t.add(
+      "--slow", w.slow, value_name("WORKER=FACTOR"),
+      [](CLI::App&, CLI::Option& o) { o.expected(1)->take_all(); },
+      "Let the steps of a worker, counted from 0, take so many times as long; may be given for several "
+      "workers");
+  t.add("--durations", w.durations, value_name("FILE"),
+        "Write the durations of the recorded steps into this file, which --delays trace:FILE reads");
+  t.add("--report", w.report, path("FILE"),
+        "Write the report of the virtual run to this file, as one JSON object; -: to standard output");
+  t.add("--quiet", w.quiet, "Show no progress");
+  what_if->footer(
+      wrapped("The run is repeated as recorded, for its loss, and trained once more in virtual time: the "
+              "same model, samples and seeds, and as many mini-batches. Each step takes as long as it took. "
+              "With nothing changed, the virtual run keeps the order of the recorded one.") +
+      "\n\n" + delays_in_help() +
+      "\nExit codes: 0 both runs have ended, 1 one of them failed, 5 one has diverged, 2 wrong options or a\n"
+      "recording that cannot be used, 130, 143 and 129 ended by Ctrl-C, SIGTERM and SIGHUP.\n"
+      "\nExample:\n"
+      "  mailgrad train --devices cpu:0,cpu:1 --policy async --record run.rec\n"
+      "  mailgrad lab what-if run.rec --policy ssp:2 --workers 4 --slow 3=10");
+  return {what_if, [words] { return run_what_if(*words); }};
 }
 
 } // namespace mailgrad

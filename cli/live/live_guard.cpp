@@ -1,8 +1,8 @@
 #include <mailgrad/cli/live/live_guard.hpp>
 
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/files/file_error.hpp>
 
-#include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
 
@@ -10,12 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
@@ -36,19 +33,25 @@ std::string token_in(const std::string& file) {
   if (descriptor >= 0) close(descriptor);
   if (count < 0) throw_unreadable(file, why);
   if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    throw std::invalid_argument(
-        fmt::format("--live-token {}: others may open this file; take 'chmod 600' to it", file));
+    reject("--live-token {}: others may open this file; take 'chmod 600' to it", file);
   std::string token(bytes.data(), static_cast<std::size_t>(count));
   if (token.ends_with('\n')) token.pop_back();
   if (token.ends_with('\r')) token.pop_back(); // a line end of Windows
   const bool plain =
       std::ranges::all_of(token, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; });
   if (!plain || token.size() < shortest_token || token.size() > longest_token)
-    throw std::invalid_argument(fmt::format(
+    reject(
         "--live-token {}: expected one line of {} to {} letters, digits, '-' and '_', found {} characters{}",
-        file, shortest_token, longest_token, token.size(), plain ? "" : " with others among them"));
+        file, shortest_token, longest_token, token.size(), plain ? "" : " with others among them");
   return token;
 }
+
+/// Takes the same time wherever they differ.
+bool same_secret(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+http_response forbidden(std::string why) { return {.status = 403, .body = std::move(why) + '\n'}; }
 
 } // namespace
 
@@ -88,17 +91,6 @@ std::vector<std::string> words_of(const live_args& w) {
   return words;
 }
 
-namespace {
-
-/// Takes the same time wherever they differ.
-bool same_secret(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
-http_response forbidden(std::string why) { return {.status = 403, .body = std::move(why) + '\n'}; }
-
-} // namespace
-
 live_guard::live_guard(listen_address where, std::string token, std::string key)
     : where_(std::move(where)), token_(std::move(token)), key_(std::move(key)) {}
 
@@ -133,11 +125,10 @@ std::optional<http_response> live_guard::refuses(const http_request& asked) cons
         .body = fmt::format("This page is at {}; the request names another host.\n", to_string(where_))};
   }
   if (knows_token(asked)) return std::nullopt;
-  return http_response{
-      .status = 401,
-      .body = "This page asks for a token. The address that mailgrad printed at the start has it "
-              "behind '?token='.\n",
-      .fields = {{"WWW-Authenticate", "Bearer"}}};
+  return http_response{.status = 401,
+                       .body = "This page asks for a token. The address that mailgrad printed at the start "
+                               "has it behind '?token='.\n",
+                       .fields = {{"WWW-Authenticate", "Bearer"}}};
 }
 
 std::optional<http_response> live_guard::refuses_change(const http_request& asked) const {

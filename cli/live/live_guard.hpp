@@ -31,7 +31,6 @@ struct live_options {
 ///         file_error: the file of the token cannot be read.
 std::optional<live_options> understood(const live_args& w);
 
-/// The options as words of a command line.
 std::vector<std::string> words_of(const live_args& w);
 
 /// 32 random bytes in hexadecimal.

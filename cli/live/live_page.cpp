@@ -1,6 +1,5 @@
 #include <mailgrad/cli/live/live_page.hpp>
 
-#include <mailgrad/cli/report/gnuplot.hpp>
 #include <mailgrad/cli/report/pictures.hpp>
 #include <mailgrad/engine/account/figures.hpp>
 
@@ -9,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
 #include <stdexcept>
 #include <utility>
 
@@ -26,10 +24,7 @@ std::string escaped(std::string_view text) {
   std::string result;
   for (const char c : text) {
     if (c == '\\' || c == '"') result += '\\';
-    if (c == '\n')
-      result += "\\n";
-    else
-      result += c;
+    c == '\n' ? result += "\\n" : result += c;
   }
   return result;
 }
@@ -164,27 +159,6 @@ void add_times(metrics_text& to, const training_report& r) {
     if (!part.value.is_null()) to.line(part.value.at("seconds").get<double>(), {{"part", part.name}});
 }
 
-} // namespace
-
-std::string prometheus_text(const training_report& r, const std::optional<metrics_line>& last,
-                            const std::string& model) {
-  metrics_text text;
-  add_progress(text, r, model);
-  if (last) text.add(*last);
-  add_tests(text, r);
-  if (r.knows_ledger()) add_ledger(text, r.ledger);
-  if (r.knows_ledger()) add_staleness(text, r);
-  add_late(text, r);
-  add_members(text, r);
-  add_times(text, r);
-  text.metric("policy_switches_total", "counter", "Changes of policy.")
-      .line(std::uint64_t{r.switches.size()});
-  if (r.checkpoints) text.add(*r.checkpoints);
-  return text.take();
-}
-
-namespace {
-
 using json = nlohmann::ordered_json;
 
 std::string one_line(const json& x) { return x.dump(-1, ' ', false, json::error_handler_t::replace); }
@@ -208,8 +182,7 @@ json late_in(const training_report& r) {
   return all;
 }
 
-} // namespace
-
+/// What the page is told of a report that was written as JSON before, with what this policy lets expect.
 json state_of(const training_report& r, const std::string& policy, json report,
               const std::vector<std::string>& waits) {
   const std::uint64_t accounted = r.ledger.accounted_for();
@@ -219,6 +192,55 @@ json state_of(const training_report& r, const std::string& policy, json report,
           {"under_way", r.knows_ledger() ? json(under_way) : json()},
           {"late", late_in(r)},
           {"waits", waits}};
+}
+
+/// What a server tells of such a run at its end. What an older report lacks is empty.
+json told_of(std::span<const report_file> runs, std::size_t which) {
+  const report_file& run = runs[which];
+  json report = object_of(figures_of(training_report{}));
+  report.update(run.fields);
+  report.erase("curve");
+  json curve = json::array();
+  for (const metrics_line& line : run.report.curve) curve.push_back(object_of(figures_of(line)));
+  return {{"label", label_of(runs, which)},
+          {"file", run.path},
+          {"model", run.report.model},
+          {"curve", std::move(curve)},
+          {"state", state_of(run.report, run.report.policy, std::move(report), {})}};
+}
+
+/// No text of a report ends the script that holds it.
+std::string in_script(const json& x) {
+  std::string text;
+  for (const char c : x.dump(-1, ' ', true, json::error_handler_t::replace))
+    c == '<' ? text += "\\u003c" : text += c;
+  return text;
+}
+
+/// Puts `by` in the place of a part that the page has.
+void replace(std::string& page, std::string_view part, const std::string& by) {
+  const std::size_t at = page.find(part);
+  if (at == std::string::npos) throw std::logic_error("the page has no " + std::string(part));
+  page.replace(at, part.size(), by);
+}
+
+} // namespace
+
+std::string prometheus_text(const training_report& r, const std::optional<metrics_line>& last,
+                            const std::string& model) {
+  metrics_text text;
+  add_progress(text, r, model);
+  if (last) text.add(*last);
+  add_tests(text, r);
+  if (r.knows_ledger()) add_ledger(text, r.ledger);
+  if (r.knows_ledger()) add_staleness(text, r);
+  add_late(text, r);
+  add_members(text, r);
+  add_times(text, r);
+  text.metric("policy_switches_total", "counter", "Changes of policy.")
+      .line(std::uint64_t{r.switches.size()});
+  if (r.checkpoints) text.add(*r.checkpoints);
+  return text.take();
 }
 
 /// The page has the lines of the curve, and planned switches are still to come.
@@ -238,44 +260,8 @@ std::string begin_event(const live_beginning& x) {
                    {"keeps_checkpoints", x.keeps_checkpoints}});
 }
 
-namespace {
-
-using nlohmann::ordered_json;
-
-/// What a server tells of such a run at its end. What an older report lacks is empty.
-ordered_json told_of(std::span<const report_file> runs, std::size_t which) {
-  const report_file& run = runs[which];
-  ordered_json report = object_of(figures_of(training_report{}));
-  report.update(run.fields);
-  report.erase("curve");
-  ordered_json curve = ordered_json::array();
-  for (const metrics_line& line : run.report.curve) curve.push_back(object_of(figures_of(line)));
-  return {{"label", label_of(runs, which)},
-          {"file", run.path},
-          {"model", run.report.model},
-          {"curve", std::move(curve)},
-          {"state", state_of(run.report, run.report.policy, std::move(report), {})}};
-}
-
-/// No text of a report ends the script that holds it.
-std::string in_script(const ordered_json& x) {
-  std::string text;
-  for (const char c : x.dump(-1, ' ', true, ordered_json::error_handler_t::replace))
-    c == '<' ? text += "\\u003c" : text += c;
-  return text;
-}
-
-/// Puts `by` in the place of a part that the page has.
-void replace(std::string& page, std::string_view part, const std::string& by) {
-  const std::size_t at = page.find(part);
-  if (at == std::string::npos) throw std::logic_error("the page has no " + std::string(part));
-  page.replace(at, part.size(), by);
-}
-
-} // namespace
-
 std::string kept_page(std::span<const report_file> runs) {
-  ordered_json told{{"loss_words", format_loss(runs)}, {"runs", ordered_json::array()}};
+  json told{{"loss_words", format_loss(runs)}, {"runs", json::array()}};
   for (std::size_t i = 0; i < runs.size(); ++i) told["runs"].push_back(told_of(runs, i));
   std::string scripts =
       "<script type=\"application/json\" id=\"kept-runs\">" + in_script(told) + "</script>\n";

@@ -2,16 +2,10 @@
 
 #include <mailgrad/cli/report/report_file.hpp>
 #include <mailgrad/engine/account/metrics_line.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
-
-#include <nlohmann/json.hpp>
 
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace mailgrad {
 
@@ -26,10 +20,6 @@ std::string prometheus_text(const training_report& r, const std::optional<metric
 /// first 64), how many gradients are under way (null while no shard has told its part), whose figures are
 /// late, and what actors wait for.
 std::string state_event(training_report r, const std::vector<std::string>& waits);
-
-/// The same of a report that was written as JSON before, with what this policy lets expect.
-nlohmann::ordered_json state_of(const training_report& r, const std::string& policy,
-                                nlohmann::ordered_json report, const std::vector<std::string>& waits);
 
 /// What a viewer is told first.
 struct live_beginning {

@@ -2,17 +2,9 @@
 #include <mailgrad/files/text.hpp>
 #include <mailgrad/optim/policies/policy_schedule.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <optional>
 #include <stdexcept>
-#include <stop_token>
-#include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <variant>
 
@@ -24,24 +16,62 @@ namespace mailgrad {
 /// Threads any. It may outlive its server, because the observer of a run may call take() until the run ends.
 class live_board {
 public:
-  void describe(live_beginning what);
   /// Tells all further events to the viewers of this server, until close().
-  void open(http_server& server);
-  void close();
+  void open(live_beginning what, http_server& server) {
+    std::lock_guard guard(mutex_);
+    known_ = std::move(what);
+    server_ = &server;
+  }
+  void close() {
+    std::lock_guard guard(mutex_);
+    server_ = nullptr;
+  }
 
-  void take(const run_event& e);
+  /// Switches and waits come with the next state.
+  void take(const run_event& e) {
+    const auto* line = std::get_if<metrics_line>(&e);
+    if (!line) return;
+    std::lock_guard guard(mutex_);
+    curve_.add(*line);
+    last_ = *line;
+    publish("line", to_json(*line));
+  }
   /// A state_event() of a run that goes on.
-  void show(std::string state);
+  void show(std::string state) {
+    std::lock_guard guard(mutex_);
+    if (ended_) return;
+    known_.state = std::move(state);
+    publish("state", known_.state);
+  }
   /// That of its end.
-  void end(std::string state);
+  void end(std::string state) {
+    std::lock_guard guard(mutex_);
+    ended_ = true;
+    known_.state = std::move(state);
+    publish("end", known_.state);
+  }
 
   /// The events for a viewer that has just come.
-  std::string beginning() const;
-  std::optional<metrics_line> last_line() const;
-  std::string model() const;
+  std::string beginning() const {
+    std::lock_guard guard(mutex_);
+    live_beginning all = known_;
+    all.curve = curve_.lines();
+    std::string events = server_sent_event("begin", begin_event(all));
+    if (ended_) events += server_sent_event("end", known_.state);
+    return events;
+  }
+  std::string prometheus(const training_report& r) const {
+    const auto [last, model] = [this] {
+      std::lock_guard guard(mutex_);
+      return std::pair(last_, known_.model);
+    }();
+    return prometheus_text(r, last, model);
+  }
 
 private:
-  void publish(std::string_view name, const std::string& data) const;
+  void publish(std::string_view name, const std::string& data) const {
+    if (server_ && server_->viewers() > 0) server_->publish(server_sent_event(name, data));
+  }
 
   mutable std::mutex mutex_; ///< guards all below
   http_server* server_ = nullptr;
@@ -50,68 +80,6 @@ private:
   std::optional<metrics_line> last_;
   bool ended_ = false;
 };
-
-void live_board::describe(live_beginning what) {
-  std::lock_guard guard(mutex_);
-  known_ = std::move(what);
-}
-
-void live_board::open(http_server& server) {
-  std::lock_guard guard(mutex_);
-  server_ = &server;
-}
-
-void live_board::close() {
-  std::lock_guard guard(mutex_);
-  server_ = nullptr;
-}
-
-/// Switches and waits come with the next state.
-void live_board::take(const run_event& e) {
-  const auto* line = std::get_if<metrics_line>(&e);
-  if (!line) return;
-  std::lock_guard guard(mutex_);
-  curve_.add(*line);
-  last_ = *line;
-  publish("line", to_json(*line));
-}
-
-void live_board::show(std::string state) {
-  std::lock_guard guard(mutex_);
-  if (ended_) return;
-  known_.state = std::move(state);
-  publish("state", known_.state);
-}
-
-void live_board::end(std::string state) {
-  std::lock_guard guard(mutex_);
-  ended_ = true;
-  known_.state = std::move(state);
-  publish("end", known_.state);
-}
-
-void live_board::publish(std::string_view name, const std::string& data) const {
-  if (server_ && server_->viewers() > 0) server_->publish(server_sent_event(name, data));
-}
-
-std::string live_board::beginning() const {
-  std::lock_guard guard(mutex_);
-  live_beginning all = known_;
-  all.curve = curve_.lines();
-  std::string events = server_sent_event("begin", begin_event(all));
-  if (ended_) events += server_sent_event("end", known_.state);
-  return events;
-}
-
-std::optional<metrics_line> live_board::last_line() const {
-  std::lock_guard guard(mutex_);
-  return last_;
-}
-
-std::string live_board::model() const {
-  std::lock_guard guard(mutex_);
-  return known_.model;
-}
 
 namespace {
 
@@ -188,128 +156,17 @@ constexpr auto wait_for_waits = 100ms;
 
 /// Nothing of a run stays in a browser's cache, stands in a frame of another page, or loads from elsewhere.
 void add_safety(http_response& r) {
-  r.fields.insert(r.fields.end(), {{"Cache-Control", "no-store"},
-                                   {"X-Content-Type-Options", "nosniff"},
-                                   {"Referrer-Policy", "no-referrer"},
-                                   {"Cross-Origin-Resource-Policy", "same-origin"},
-                                   {"Content-Security-Policy",
-                                    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src "
-                                    "'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
-                                    "frame-ancestors 'none'"}});
+  r.fields.insert(r.fields.end(),
+                  {{"Cache-Control", "no-store"},
+                   {"X-Content-Type-Options", "nosniff"},
+                   {"Referrer-Policy", "no-referrer"},
+                   {"Cross-Origin-Resource-Policy", "same-origin"},
+                   {"Content-Security-Policy",
+                    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src "
+                    "'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}});
 }
 
 } // namespace
-
-class live_run::implementation {
-public:
-  implementation(training& run, std::string model, bool keeps_checkpoints, const live_options& options,
-                 http_server server, report_additions add)
-      : run_(run), add_(std::move(add)),
-        guard_(server.address(), options.token, options.control ? drawn_secret() : std::string()),
-        server_(std::move(server)) {
-    board_->describe({std::move(model), run.total_steps(), {}, {}, guard_.key(), keeps_checkpoints});
-    board_->open(server_);
-    add_routes();
-    server_.serve([this](const http_request& asked) { return answer(asked); });
-    run.observe([board = board_](const run_event& e) { board->take(e); });
-    poller_ = std::jthread([this](const std::stop_token& stop) { poll(stop); });
-  }
-  ~implementation() {
-    stop_polling();
-    board_->close();
-  }
-  implementation(const implementation&) = delete;
-  implementation& operator=(const implementation&) = delete;
-
-  std::string url() const { return guard_.url(); }
-
-  void end(const training_report& r) {
-    stop_polling();
-    board_->end(state_event(r, {}));
-  }
-
-private:
-  void add_routes() {
-    add_pages(routes_);
-    routes_.add("GET", "/events", [this](const http_request&) {
-      looked_at();
-      return http_response{.type = "text/event-stream", .body = board_->beginning(), .streams = true};
-    });
-    routes_.add("GET", "/report.json", [this](const http_request&) {
-      return http_response{.type = "application/json", .body = to_json(report()) + '\n'};
-    });
-    routes_.add("GET", "/metrics", [this](const http_request&) {
-      return http_response{.type = "text/plain; version=0.0.4; charset=utf-8",
-                           .body = prometheus_text(report(), board_->last_line(), board_->model())};
-    });
-    add_control(routes_, run_, [this](const http_request& asked) { return guard_.refuses_change(asked); });
-  }
-
-  http_response answer(const http_request& asked) {
-    auto refusal = guard_.refuses(asked);
-    http_response r = refusal ? std::move(*refusal) : routes_.answer(asked);
-    add_safety(r);
-    if (const std::string cookie = guard_.cookie(); !cookie.empty() && asked.path == "/" && r.status == 200)
-      r.fields.emplace_back("Set-Cookie", cookie);
-    return r;
-  }
-
-  training_report report_so_far() const {
-    training_report r = run_.report_so_far(longest_answer);
-    add_(r);
-    return r;
-  }
-
-  /// However often anybody asks, the actors are asked a few times a second at most.
-  training_report report() {
-    const instant now = time_.now();
-    if (!report_ || now - reported_ > longest_answer) {
-      report_ = report_so_far();
-      reported_ = time_.now();
-    }
-    return *report_;
-  }
-
-  void stop_polling() {
-    poller_.request_stop();
-    if (poller_.joinable()) poller_.join();
-  }
-
-  void looked_at() {
-    std::lock_guard lock(mutex_);
-    wanted_ = true;
-    wake_.notify_all();
-  }
-
-  void poll(const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
-      {
-        std::unique_lock lock(mutex_);
-        wake_.wait_for(lock, stop, between_states, [this] { return wanted_; });
-        wanted_ = false;
-      }
-      if (stop.stop_requested() || server_.viewers() == 0) continue;
-      board_->show(state_event(report_so_far(), run_.list_wait_reasons(wait_for_waits)));
-    }
-  }
-
-  training& run_;
-  const report_additions add_;
-  const std::shared_ptr<live_board> board_ = std::make_shared<live_board>();
-  http_routes routes_;
-  const machine_time time_;
-
-  std::mutex mutex_; ///< guards the next
-  bool wanted_ = false;
-  std::condition_variable_any wake_;
-
-  std::optional<training_report> report_; ///< of the server's thread, as the next
-  instant reported_{0};
-
-  const live_guard guard_;
-  http_server server_; ///< its thread uses all above
-  std::jthread poller_;
-};
 
 http_server listen(const live_options& options) {
   try {
@@ -322,11 +179,87 @@ http_server listen(const live_options& options) {
 
 live_run::live_run(training& run, std::string model, bool keeps_checkpoints, const live_options& options,
                    http_server server, report_additions add)
-    : self_(std::make_unique<implementation>(run, std::move(model), keeps_checkpoints, options,
-                                             std::move(server), std::move(add))) {}
-live_run::~live_run() = default;
+    : run_(run), add_(std::move(add)), board_(std::make_shared<live_board>()),
+      guard_(server.address(), options.token, options.control ? drawn_secret() : std::string()),
+      server_(std::move(server)) {
+  board_->open({std::move(model), run.total_steps(), {}, {}, guard_.key(), keeps_checkpoints}, server_);
+  add_routes();
+  server_.serve([this](const http_request& asked) { return answer(asked); });
+  run.observe([board = board_](const run_event& e) { board->take(e); });
+  poller_ = std::jthread([this](const std::stop_token& stop) { poll(stop); });
+}
 
-std::string live_run::url() const { return self_->url(); }
-void live_run::end(const training_report& r) { self_->end(r); }
+live_run::~live_run() {
+  stop_polling();
+  board_->close();
+}
+
+void live_run::end(const training_report& r) {
+  stop_polling();
+  board_->end(state_event(r, {}));
+}
+
+void live_run::add_routes() {
+  add_pages(routes_);
+  routes_.add("GET", "/events", [this](const http_request&) {
+    looked_at();
+    return http_response{.type = "text/event-stream", .body = board_->beginning(), .streams = true};
+  });
+  routes_.add("GET", "/report.json", [this](const http_request&) {
+    return http_response{.type = "application/json", .body = to_json(report()) + '\n'};
+  });
+  routes_.add("GET", "/metrics", [this](const http_request&) {
+    return http_response{.type = "text/plain; version=0.0.4; charset=utf-8",
+                         .body = board_->prometheus(report())};
+  });
+  add_control(routes_, run_, [this](const http_request& asked) { return guard_.refuses_change(asked); });
+}
+
+http_response live_run::answer(const http_request& asked) {
+  auto refusal = guard_.refuses(asked);
+  http_response r = refusal ? std::move(*refusal) : routes_.answer(asked);
+  add_safety(r);
+  if (const std::string cookie = guard_.cookie(); !cookie.empty() && asked.path == "/" && r.status == 200)
+    r.fields.emplace_back("Set-Cookie", cookie);
+  return r;
+}
+
+training_report live_run::report_so_far() const {
+  training_report r = run_.report_so_far(longest_answer);
+  add_(r);
+  return r;
+}
+
+/// However often anybody asks, the actors are asked a few times a second at most.
+const training_report& live_run::report() {
+  if (!report_ || time_.now() - reported_ > longest_answer) {
+    report_ = report_so_far();
+    reported_ = time_.now();
+  }
+  return *report_;
+}
+
+void live_run::stop_polling() {
+  poller_.request_stop();
+  if (poller_.joinable()) poller_.join();
+}
+
+void live_run::looked_at() {
+  std::lock_guard lock(mutex_);
+  wanted_ = true;
+  wake_.notify_all();
+}
+
+void live_run::poll(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait_for(lock, stop, between_states, [this] { return wanted_; });
+      wanted_ = false;
+    }
+    if (stop.stop_requested() || server_.viewers() == 0) continue;
+    board_->show(state_event(report_so_far(), run_.list_wait_reasons(wait_for_waits)));
+  }
+}
 
 } // namespace mailgrad

@@ -3,14 +3,15 @@
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/cli/live/live_guard.hpp>
 #include <mailgrad/cli/live/live_page.hpp>
-#include <mailgrad/engine/account/metrics_line.hpp>
-#include <mailgrad/engine/account/training_report.hpp>
-#include <mailgrad/net/http/http_message.hpp>
+#include <mailgrad/engine/account/time_source.hpp>
 #include <mailgrad/net/http/http_server.hpp>
 
+#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <string>
+#include <mutex>
+#include <stop_token>
+#include <thread>
 
 namespace mailgrad {
 
@@ -18,6 +19,8 @@ namespace mailgrad {
 ///
 /// Errors  std::system_error with the address, if nobody can listen there.
 http_server listen(const live_options& options);
+
+class live_board;
 
 /// Shows a run on a page in the browser while it goes on. The page gets the lines of metrics as they come,
 /// and once a second, while somebody looks, what the report would say now and what actors wait for.
@@ -40,14 +43,36 @@ public:
   live_run& operator=(const live_run&) = delete;
 
   /// The address of the page, with the token that it asks for.
-  std::string url() const;
+  std::string url() const { return guard_.url(); }
 
   /// Tells viewers the report of the end.
   void end(const training_report& r);
 
 private:
-  class implementation;
-  std::unique_ptr<implementation> self_;
+  void add_routes();
+  http_response answer(const http_request& asked);
+  training_report report_so_far() const;
+  const training_report& report();
+  void stop_polling();
+  void looked_at();
+  void poll(const std::stop_token& stop);
+
+  training& run_;
+  const report_additions add_;
+  const std::shared_ptr<live_board> board_;
+  http_routes routes_;
+  const machine_time time_;
+
+  std::mutex mutex_; ///< guards the next
+  bool wanted_ = false;
+  std::condition_variable_any wake_;
+
+  std::optional<training_report> report_; ///< of the server's thread, as the next
+  instant reported_{0};
+
+  const live_guard guard_;
+  http_server server_; ///< its thread uses all above
+  std::jthread poller_;
 };
 
 } // namespace mailgrad

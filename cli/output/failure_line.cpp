@@ -5,11 +5,8 @@
 #include <mailgrad/engine/plan/worker_devices.hpp>
 #include <mailgrad/files/text.hpp>
 
-#include <fmt/format.h>
-
 #include <unistd.h>
 
-#include <cstdint>
 #include <iostream>
 #include <regex>
 #include <sstream>
@@ -18,13 +15,28 @@ namespace mailgrad {
 
 namespace {
 
-/// Whether this is a control character of Unicode: C0, DEL or C1.
 bool is_control(std::int32_t code) { return code < 0x20 || (code >= 0x7f && code < 0xa0); }
 
 std::string in_hexadecimal(std::string_view bytes) {
   std::string text;
   for (const char byte : bytes) text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
   return text;
+}
+
+/// Without " (csv_options::left_out)".
+std::string without_names_of_library(std::string_view words) {
+  static const std::regex name(R"( \([a-z_]+::[a-z_]+\))");
+  return std::regex_replace(std::string(words), name, "");
+}
+
+bool is_gpu(device d) { return d.kind == device_kind::cuda; }
+
+/// Whether a GPU is among them twice. Of devices that nobody here knows that may be.
+bool has_several_streams(const std::vector<device>& devices) {
+  const auto shares_gpu = [&](device a) {
+    return std::ranges::count_if(devices, [a](device b) { return is_same_gpu(a, b); }) > 1;
+  };
+  return devices.empty() || std::ranges::any_of(devices, shares_gpu);
 }
 
 } // namespace
@@ -39,27 +51,6 @@ std::string printable(std::string_view text) {
     text.remove_prefix(bytes.size());
   }
   return shown;
-}
-
-printable_stream::int_type printable_stream::overflow(int_type c) {
-  if (traits_type::eq_int_type(c, traits_type::eof())) return traits_type::not_eof(c);
-  const char one = traits_type::to_char_type(c);
-  return xsputn(&one, 1) == 1 ? c : traits_type::eof();
-}
-
-std::streamsize printable_stream::xsputn(const char* text, std::streamsize count) {
-  line_.append(text, static_cast<std::size_t>(count));
-  const std::size_t end = line_.rfind('\n');
-  return end == std::string::npos || show(end + 1) ? count : 0;
-}
-
-int printable_stream::sync() { return show(line_.size()) && to_->pubsync() == 0 ? 0 : -1; }
-
-bool printable_stream::show(std::size_t count) {
-  const std::string shown = printable(std::string_view(line_).substr(0, count));
-  line_.erase(0, count);
-  const auto size = static_cast<std::streamsize>(shown.size());
-  return to_->sputn(shown.data(), size) == size;
 }
 
 std::string fitted_lines(const std::string& text, std::size_t columns) {
@@ -77,16 +68,6 @@ std::string fitted_to(int descriptor, const std::string& text) {
   return isatty(descriptor) == 1 ? fitted_lines(text, progress_display::terminal_columns()) : text;
 }
 
-namespace {
-
-/// Without " (csv_options::left_out)".
-std::string without_names_of_library(std::string_view words) {
-  static const std::regex name(R"( \([a-z_]+::[a-z_]+\))");
-  return std::regex_replace(std::string(words), name, "");
-}
-
-} // namespace
-
 void say_failure(std::string_view words) {
   std::cerr << fmt::format("mailgrad: {}\n", printable(without_names_of_library(words)));
 }
@@ -95,20 +76,6 @@ void say_warning(std::string_view words) {
                          fmt::format("mailgrad: warning: {}\n", printable(without_names_of_library(words))));
 }
 void say_line(std::string_view words) { std::cerr << fmt::format("{}\n", printable(words)); }
-
-namespace {
-
-bool is_gpu(device d) { return d.kind == device_kind::cuda; }
-
-/// Whether a GPU is among them twice. Of devices that nobody here knows that may be.
-bool has_several_streams(const std::vector<device>& devices) {
-  const auto shares_gpu = [&](device a) {
-    return std::ranges::count_if(devices, [a](device b) { return is_same_gpu(a, b); }) > 1;
-  };
-  return devices.empty() || std::ranges::any_of(devices, shares_gpu);
-}
-
-} // namespace
 
 std::string memory_advice(std::string_view why, const memory_needs& run) {
   if (why.find("out of memory: ") == std::string_view::npos) return {};

@@ -2,12 +2,17 @@
 
 #include <mailgrad/tensor/device.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
+#include <mutex>
 #include <ostream>
+#include <stdexcept>
 #include <streambuf>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace mailgrad {
@@ -29,10 +34,23 @@ public:
   printable_stream& operator=(const printable_stream&) = delete;
 
 private:
-  int_type overflow(int_type c) override;
-  std::streamsize xsputn(const char* text, std::streamsize count) override;
-  int sync() override;
-  bool show(std::size_t count);
+  int_type overflow(int_type c) override {
+    if (traits_type::eq_int_type(c, traits_type::eof())) return traits_type::not_eof(c);
+    const char one = traits_type::to_char_type(c);
+    return xsputn(&one, 1) == 1 ? c : traits_type::eof();
+  }
+  std::streamsize xsputn(const char* text, std::streamsize count) override {
+    line_.append(text, static_cast<std::size_t>(count));
+    const std::size_t end = line_.rfind('\n');
+    return end == std::string::npos || show(end + 1) ? count : 0;
+  }
+  int sync() override { return show(line_.size()) && to_->pubsync() == 0 ? 0 : -1; }
+  bool show(std::size_t count) {
+    const std::string shown = printable(std::string_view(line_).substr(0, count));
+    line_.erase(0, count);
+    const auto size = static_cast<std::streamsize>(shown.size());
+    return to_->sputn(shown.data(), size) == size;
+  }
 
   std::ostream& out_;
   std::streambuf* to_;
@@ -62,8 +80,37 @@ void say_failure(std::string_view words);
 /// stops nothing.
 void say_warning(std::string_view words);
 
+/// Refuses what somebody asks for: throws a std::invalid_argument with this line.
+template <class... Args>
+[[noreturn]] void reject(fmt::format_string<Args...> why, Args&&... args) {
+  throw std::invalid_argument(fmt::format(why, std::forward<Args>(args)...));
+}
+
 /// Prints "WORDS" in the same way: what is no failure.
 void say_line(std::string_view words);
+
+/// Lines that other threads tell, for the one that prints.
+///
+/// Threads any.
+class lines_to_say {
+public:
+  void add(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(line);
+  }
+  bool any() const {
+    const std::lock_guard lock(mutex_);
+    return !lines_.empty();
+  }
+  std::vector<std::string> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(lines_, {});
+  }
+
+private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
 
 /// What of a run decides how much memory its GPUs need.
 struct memory_needs {

@@ -11,18 +11,14 @@
 #include <mailgrad/options/spelling.hpp>
 #include <mailgrad/tensor/error.hpp>
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <cstddef>
 #include <exception>
 #include <filesystem>
+#include <ranges>
 #include <sstream>
-#include <stdexcept>
 #include <system_error>
-#include <vector>
 
 namespace mailgrad {
 
@@ -30,6 +26,7 @@ namespace {
 
 constexpr std::size_t terminal_width = 80;
 constexpr std::size_t indent = 10;
+constexpr std::uint32_t most_workers_named = 64; ///< with more the summary has no line for each
 
 std::string line(std::string_view what, std::string_view words) {
   return fmt::format("{:<{}}{}\n", what, indent, wrapped(words, terminal_width - indent, indent));
@@ -63,10 +60,9 @@ std::string format_form(const data_reading& r) {
 
 std::string some_of(const std::vector<std::string>& names) {
   constexpr std::size_t most = 6;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(most, names.size()); ++i)
-    text += (i == 0 ? "" : ", ") + in_quotes(names[i]);
-  return names.size() > most ? text + ", ..." : text;
+  return fmt::format("{}{}",
+                     fmt::join(names | std::views::take(most) | std::views::transform(in_quotes), ", "),
+                     names.size() > most ? ", ..." : "");
 }
 
 std::string format_columns(const data_reading& r, const table_reading& t) {
@@ -102,33 +98,6 @@ std::string format_missing(const table_reading& t) {
   return fmt::format("{}; {} left out", values, count(t.dropped, "row was", "rows were"));
 }
 
-} // namespace
-
-std::string in_words(const data_reading& r) {
-  std::string text = line("read as", format_form(r));
-  if (r.table) text += line("columns", format_columns(r, *r.table)) + line("label", format_label(*r.table));
-  text += line("task", format_task(r));
-  if (r.smallest && r.largest && r.classes > 1) text += line("classes", format_classes(r));
-  text += line("test", fmt::format("{}: {}", count(r.test, "sample", "samples"), r.test_why));
-  if (r.table) text += line("missing", format_missing(*r.table));
-  text.pop_back();
-  return text;
-}
-
-std::string format_rows(std::string_view encoding, char delimiter, bool header) {
-  data_reading r;
-  r.format = "rows of CSV";
-  r.table.emplace();
-  r.table->encoding = encoding;
-  r.table->delimiter = delimiter;
-  r.table->header = header;
-  std::string text = line("read as", format_form(r));
-  text.pop_back();
-  return text;
-}
-
-namespace {
-
 /// What a built-in model reads that does not read all; "" for one that does, or is none of these.
 std::string read_by(const std::string& model, const std::string& kind) {
   if (model == "lenet") return "pictures";
@@ -143,80 +112,29 @@ std::string advice_for(const std::string& kind) {
   return kind == "rows of categories" ? "take dlrm" : "take mlp or softmax";
 }
 
-} // namespace
-
-std::string kind_of_samples(const model_request& r) {
-  if (r.features == feature_kind::tokens) return "text";
-  if (!r.inputs.empty()) return "arrays";
-  if (!r.categories.empty()) return "rows of categories";
-  return r.sample_dims.rank() == 3 ? "pictures" : "rows of numbers";
-}
-
-std::string format_samples(const model_request& r) {
-  const std::string kind = kind_of_samples(r);
-  if (kind == "pictures") return fmt::format("pictures of {}x{}", r.sample_dims[0], r.sample_dims[1]);
-  return kind == "rows of numbers" ? fmt::format("rows of {} numbers", r.sample_dims.size()) : kind;
-}
-
-void require_kind_of_samples(const std::string& model, const std::string& data, const model_request& r) {
-  const std::string kind = kind_of_samples(r), name = model.substr(0, model.find(':'));
-  const std::string read = read_by(name, kind);
-  if (read.empty() || read == kind || kind == "arrays") return;
-  throw std::invalid_argument(
-      fmt::format("{} reads {}, and '{}' has {}: {}", name, read, data, format_samples(r), advice_for(kind)));
-}
-
-namespace {
-
-/// "shards 0, 2"
-std::string lost_of(const training_report& r) { return mailgrad::listed("shard", r.lost_shards); }
-
-/// What stands in the place of figures that lost shards had.
 std::string gone_with_shards(const training_report& r) {
-  return fmt::format("unknown, since {} had the figures and {} lost", lost_of(r),
-                     r.lost_shards.size() == 1 ? "is" : "are");
+  return fmt::format("unknown, since {} had the figures and {} lost",
+                     mailgrad::listed("shard", r.lost_shards), r.lost_shards.size() == 1 ? "is" : "are");
 }
 
-/// What stands behind figures of which lost shards had a part.
 std::string without_lost(const training_report& r) {
-  return r.lost_shards.empty() ? "" : fmt::format(", without those of the lost {}", lost_of(r));
+  return r.lost_shards.empty()
+             ? ""
+             : fmt::format(", without those of the lost {}", mailgrad::listed("shard", r.lost_shards));
 }
-
-} // namespace
-
-std::string unreported(const training_report& r, const char* none) {
-  if (!r.late.empty()) return "unknown";
-  return r.lost_shards.empty() ? none : gone_with_shards(r);
-}
-
-namespace {
 
 /// While the run goes on, workers and shards tell what they have done at different moments: what shards have
 /// taken was certainly produced, and the rest is under way.
 std::string format_ledger(const training_report& r) {
   if (!r.knows_ledger()) return "unknown, since no shard has told what became of them";
   if (r.ended != "running")
-    return to_string(r.ledger) + (r.kept_ledger ? ", as of the lost " + lost_of(r) : "");
+    return to_string(r.ledger) +
+           (r.kept_ledger ? ", as of the lost " + mailgrad::listed("shard", r.lost_shards) : "");
   gradient_ledger taken = r.ledger;
   taken.produced = taken.accounted_for();
   const std::uint64_t under_way = r.ledger.produced - std::min(r.ledger.produced, taken.produced);
   const char* where = r.late.empty() ? "under way" : "under way or not told of yet";
   return to_string(taken) + (under_way == 0 ? "" : fmt::format("; {} more {}", under_way, where));
-}
-
-/// How many versions of the weights there are.
-std::string format_updates(const training_report& r) {
-  return r.knows_ledger() && (r.updates > 0 || r.lost_shards.empty()) ? fmt::format("{}", r.updates)
-                                                                      : unreported(r, "unknown");
-}
-
-/// The lines of the ledger, and where it is that of a lost shard, of that of one that is left.
-std::string ledger_lines(const training_report& r) {
-  std::string text = "gradients     " + format_ledger(r) + '\n';
-  if (r.kept_ledger)
-    text += summary_column(fmt::format("  shard {}", r.kept_ledger->shard)) +
-            to_string(r.kept_ledger->counts) + '\n';
-  return text;
 }
 
 std::string format_staleness(const staleness_histogram& h, const training_report& r) {
@@ -242,12 +160,9 @@ std::string range_of_workers(const training_report& r) {
 
 std::string format_devices(const training_report& r, std::uint32_t worker) {
   const std::size_t each = r.devices.size() / r.workers;
-  std::string text;
-  for (std::size_t d = 0; d < each; ++d) text.append(d == 0 ? "" : ", ").append(r.devices[worker * each + d]);
-  return text;
+  return fmt::format("{}", fmt::join(std::span(r.devices).subspan(worker * each, each), ", "));
 }
 
-/// The lines of the staleness of all gradients, and of those of each worker.
 std::string staleness_lines(const training_report& r) {
   std::string text = "staleness     " + format_staleness(r.staleness, r) +
                      (r.staleness.empty() ? "" : without_lost(r)) + '\n';
@@ -317,13 +232,6 @@ std::string format_origins(const std::vector<batch_origins>& batches) {
   return text.empty() ? "none was trained" : text;
 }
 
-std::string format_validation(const training_report& r) {
-  std::string text = "loss " + format_loss(*r.validation_loss);
-  if (r.validation_accuracy) text += fmt::format(", accuracy {:.4f}", *r.validation_accuracy);
-  if (r.validation_rmse) text += ", RMSE " + format_loss(*r.validation_rmse);
-  return text;
-}
-
 /// "evaluations   3 during the run, 0.21 s on a thread of their own; 1 left out: shard 0 had no memory ..."
 std::string format_evaluations(const evaluation_cost& x) {
   if (x.count == 0 && x.left_out == 0) return "";
@@ -333,11 +241,6 @@ std::string format_evaluations(const evaluation_cost& x) {
     text += fmt::format("; {} left out{}: {}", x.left_out, x.left_out == 1 ? "" : ", the last",
                         printable(x.why_left_out));
   return text + '\n';
-}
-
-std::string format_last_untested(const best_test& x) {
-  if (x.why_last_untested.empty()) return "";
-  return fmt::format("; the last ones could not be tested: {}", printable(x.why_last_untested));
 }
 
 /// What failed during the run may have done at its end, and the other way round.
@@ -352,26 +255,6 @@ std::string places_of_tests(const training_report& r) {
   if (during == at_end) return line("tests", " during the run and at its end", during) + text;
   return line("tests", " during the run", during) + line("tests", " at the end", at_end) + text;
 }
-
-} // namespace
-
-std::string last_test_lines(const training_report& r) {
-  std::string text;
-  if (r.best)
-    text += fmt::format("weights       of the best test, {} loss {} after step {}{}\n",
-                        r.best->held_out ? "validation" : "test", format_loss(r.best->loss), r.best->steps,
-                        format_last_untested(*r.best));
-  if (r.validation_loss) text += fmt::format("validation    {}\n", format_validation(r));
-  if (r.test_accuracy) text += fmt::format("test accuracy {:.4f}\n", *r.test_accuracy);
-  if (r.test_rmse) text += fmt::format("test RMSE     {}\n", format_loss(*r.test_rmse));
-  return text;
-}
-
-std::string evaluation_lines(const training_report& r) {
-  return format_evaluations(r.evaluations) + places_of_tests(r);
-}
-
-namespace {
 
 /// "12 written in 0.31 s, the last after step 6000: runs/checkpoint-0000006000.safetensors"
 std::string format_checkpoints(const checkpoint_account& c) {
@@ -494,20 +377,76 @@ std::string format_trained(const training_report& r) {
                      all - std::min(all, r.resumed->steps), r.samples, r.steps);
 }
 
-/// While the run goes on, and of one that did not end under the policy it began with.
-std::string policy_line(const training_report& r) {
-  if (r.switches.empty()) return r.ended == "running" ? "policy        " + r.present_policy + '\n' : "";
-  return fmt::format("policy        {} since step {}\n", r.present_policy, r.switches.back().step);
-}
-
-/// If somebody left before the end, or was lost.
-std::string member_lines(const training_report& r) {
-  const bool all_stayed =
-      std::ranges::all_of(r.members, [](const run_member& m) { return m.stays() && m.losses == 0; });
-  return all_stayed ? "" : format_members(nlohmann::ordered_json::parse(to_json(r.members)));
-}
-
 } // namespace
+
+std::string in_words(const data_reading& r) {
+  std::string text = line("read as", format_form(r));
+  if (r.table) text += line("columns", format_columns(r, *r.table)) + line("label", format_label(*r.table));
+  text += line("task", format_task(r));
+  if (r.smallest && r.largest && r.classes > 1) text += line("classes", format_classes(r));
+  text += line("test", fmt::format("{}: {}", count(r.test, "sample", "samples"), r.test_why));
+  if (r.table) text += line("missing", format_missing(*r.table));
+  text.pop_back();
+  return text;
+}
+
+std::string format_rows(std::string_view encoding, char delimiter, bool header) {
+  data_reading r;
+  r.format = "rows of CSV";
+  r.table.emplace();
+  r.table->encoding = encoding;
+  r.table->delimiter = delimiter;
+  r.table->header = header;
+  std::string text = line("read as", format_form(r));
+  text.pop_back();
+  return text;
+}
+
+std::string kind_of_samples(const model_request& r) {
+  if (r.features == feature_kind::tokens) return "text";
+  if (!r.inputs.empty()) return "arrays";
+  if (!r.categories.empty()) return "rows of categories";
+  return r.sample_dims.rank() == 3 ? "pictures" : "rows of numbers";
+}
+
+std::string format_samples(const model_request& r) {
+  const std::string kind = kind_of_samples(r);
+  if (kind == "pictures") return fmt::format("pictures of {}x{}", r.sample_dims[0], r.sample_dims[1]);
+  return kind == "rows of numbers" ? fmt::format("rows of {} numbers", r.sample_dims.size()) : kind;
+}
+
+void require_kind_of_samples(const std::string& model, const std::string& data, const model_request& r) {
+  const std::string kind = kind_of_samples(r), name = model.substr(0, model.find(':'));
+  const std::string read = read_by(name, kind);
+  if (read.empty() || read == kind || kind == "arrays") return;
+  reject("{} reads {}, and '{}' has {}: {}", name, read, data, format_samples(r), advice_for(kind));
+}
+
+std::string unreported(const training_report& r, const char* none) {
+  if (!r.late.empty()) return "unknown";
+  return r.lost_shards.empty() ? none : gone_with_shards(r);
+}
+
+std::string last_test_lines(const training_report& r) {
+  std::string text;
+  if (r.best)
+    text += fmt::format("weights       of the best test, {} loss {} after step {}{}\n",
+                        r.best->held_out ? "validation" : "test", format_loss(r.best->loss), r.best->steps,
+                        r.best->why_last_untested.empty()
+                            ? ""
+                            : "; the last ones could not be tested: " + printable(r.best->why_last_untested));
+  if (r.validation_loss)
+    text += fmt::format("validation    loss {}{}{}\n", format_loss(*r.validation_loss),
+                        r.validation_accuracy ? fmt::format(", accuracy {:.4f}", *r.validation_accuracy) : "",
+                        r.validation_rmse ? ", RMSE " + format_loss(*r.validation_rmse) : "");
+  if (r.test_accuracy) text += fmt::format("test accuracy {:.4f}\n", *r.test_accuracy);
+  if (r.test_rmse) text += fmt::format("test RMSE     {}\n", format_loss(*r.test_rmse));
+  return text;
+}
+
+std::string evaluation_lines(const training_report& r) {
+  return format_evaluations(r.evaluations) + places_of_tests(r);
+}
 
 std::string in_words(const training_report& r, const std::string& command) {
   const std::uint64_t before = r.resumed ? r.resumed->steps_before : 0; // as checkpoints and switches count
@@ -519,9 +458,14 @@ std::string in_words(const training_report& r, const std::string& command) {
   if (r.final_loss)
     text += fmt::format("{}{}\n", summary_column(r.ended == "running" ? "loss so far" : "final loss"),
                         format_loss(*r.final_loss));
-  text += policy_line(r);
+  if (!r.switches.empty())
+    text += fmt::format("policy        {} since step {}\n", r.present_policy, r.switches.back().step);
+  else if (r.ended == "running")
+    text += "policy        " + r.present_policy + '\n';
   text += last_test_lines(r);
-  text += "updates       " + format_updates(r) + '\n';
+  const bool knows_updates = r.knows_ledger() && (r.updates > 0 || r.lost_shards.empty());
+  text +=
+      fmt::format("updates       {}\n", knows_updates ? std::to_string(r.updates) : unreported(r, "unknown"));
   text += staleness_lines(r);
   if (r.precision != "float32") text += "products      in " + r.precision + '\n';
   if (r.gpus) text += "GPUs          " + format_gpus(*r.gpus) + '\n';
@@ -547,8 +491,13 @@ std::string in_words(const training_report& r, const std::string& command) {
   text += evaluation_lines(r);
   for (const policy_switch& s : r.switches)
     text += fmt::format("switched      from {} to {} after step {}: {}\n", s.from, s.to, s.step, s.why);
-  text += member_lines(r);
-  text += ledger_lines(r);
+  const auto stayed = [](const run_member& m) { return m.stays() && m.losses == 0; };
+  if (!std::ranges::all_of(r.members, stayed))
+    text += format_members(nlohmann::ordered_json::parse(to_json(r.members)));
+  text += "gradients     " + format_ledger(r) + '\n';
+  if (r.kept_ledger)
+    text += summary_column(fmt::format("  shard {}", r.kept_ledger->shard)) +
+            to_string(r.kept_ledger->counts) + '\n';
   if (!r.parameters_sha256.empty()) text += "parameters    sha256 " + r.parameters_sha256 + '\n';
   return r.sample ? text + "sample\n" + indented(printable(*r.sample)) : text;
 }

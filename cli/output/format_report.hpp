@@ -4,7 +4,6 @@
 #include <mailgrad/engine/account/training_report.hpp>
 #include <mailgrad/graph/models/model.hpp>
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -19,7 +18,6 @@ std::string format_rows(std::string_view encoding, char delimiter, bool header);
 /// What kind of samples a model reads: "text", "pictures", "rows of categories", "rows of numbers" or
 /// "arrays".
 std::string kind_of_samples(const model_request& r);
-
 /// The same with their size: "rows of 4 numbers", "pictures of 28x28"
 std::string format_samples(const model_request& r);
 
@@ -32,12 +30,8 @@ void require_kind_of_samples(const std::string& model, const std::string& data, 
 /// What stands in the place of figures that nobody has told: `none` if there are none.
 std::string unreported(const training_report& r, const char* none);
 
-/// With more workers, the summary has no line for each.
-inline constexpr std::uint32_t most_workers_named = 64;
-
 /// The lines of the tests at the end of a run, and of the weights that they tested, as far as they are known.
 std::string last_test_lines(const training_report& r);
-
 /// The lines of the tests during a run, and of tests and texts that a GPU of it has left to the host.
 std::string evaluation_lines(const training_report& r);
 

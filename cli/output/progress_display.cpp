@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <iostream>
 #include <string_view>
 
 #include <sys/ioctl.h>
@@ -60,19 +61,14 @@ line_fields fields_of(const training_progress& p, std::uint64_t total) {
           p.steps < total ? ", " + time_left(p, total) : ""};
 }
 
-std::string bar(double share, std::size_t width) {
-  const auto filled = static_cast<std::size_t>(share * static_cast<double>(width));
-  return '[' + std::string(filled, '#') + std::string(width - filled, ' ') + "] ";
-}
-
-/// A line of at most `width` characters.
 std::string fitted_line(const training_progress& p, std::uint64_t total, std::size_t width) {
   line_fields fields = fields_of(p, total);
   const auto room = [&] { return width - std::min(width, fields.joined().size()); };
   for (std::string* field : {&fields.staleness, &fields.rate})
     if (room() < narrowest_bar + bar_frame) field->clear();
   if (const std::size_t left = room(); left >= narrowest_bar + bar_frame)
-    return bar(share_done(p, total), std::min(left - bar_frame, widest_bar)) + fields.joined();
+    return progress_display::bar(share_done(p, total), std::min(left - bar_frame, widest_bar)) +
+           fields.joined();
   for (std::string* field : {&fields.loss, &fields.left})
     if (fields.joined().size() > width) field->clear();
   return fields.joined().substr(0, width);
@@ -80,14 +76,18 @@ std::string fitted_line(const training_progress& p, std::uint64_t total, std::si
 
 } // namespace
 
-std::string in_words(const training_progress& p, std::uint64_t total_steps) {
-  return fields_of(p, total_steps).joined();
-}
+progress_display::progress_display(bool quiet, std::uint64_t total_steps)
+    : style_([quiet] {
+        if (quiet) return style::none;
+        const char* terminal = std::getenv("TERM");
+        const bool moves_cursor = terminal == nullptr || std::string_view(terminal) != "dumb";
+        return isatty(STDERR_FILENO) != 0 && moves_cursor ? style::bar : style::lines;
+      }()),
+      total_steps_(total_steps) {}
 
-progress_display::style progress_display::suitable_style() {
-  const char* terminal = std::getenv("TERM");
-  const bool moves_cursor = terminal == nullptr || std::string_view(terminal) != "dumb";
-  return isatty(STDERR_FILENO) != 0 && moves_cursor ? style::bar : style::lines;
+std::string progress_display::bar(double share, std::size_t columns) {
+  const auto filled = static_cast<std::size_t>(share * static_cast<double>(columns));
+  return '[' + std::string(filled, '#') + std::string(columns - filled, ' ') + "] ";
 }
 
 std::size_t progress_display::terminal_columns() {
@@ -103,23 +103,20 @@ std::size_t progress_display::terminal_columns() {
 
 void progress_display::show(const training_progress& p) {
   if (style_ == style::none || p.steps <= p.before) return;
-  style_ == style::bar ? show_bar(p) : show_line(p);
-}
-
-void progress_display::show_bar(const training_progress& p) {
-  // Some terminals begin a new line after a letter in the last column.
-  out_ << "\r\033[K" << fitted_line(p, total_steps_, terminal_columns() - 1) << std::flush;
-  drawn_ = true;
-}
-
-void progress_display::show_line(const training_progress& p) {
+  if (is_bar()) return draw(fitted_line(p, total_steps_, room_for_bar()));
   if (last_line_ && p.elapsed - *last_line_ < line_interval) return;
   last_line_ = p.elapsed;
-  out_ << in_words(p, total_steps_) << std::endl;
+  draw(fields_of(p, total_steps_).joined());
+}
+
+void progress_display::draw(const std::string& line) {
+  drawn_ = is_bar();
+  if (drawn_) std::cerr << "\r\033[K" << line << std::flush;
+  if (style_ == style::lines) std::cerr << line << std::endl;
 }
 
 void progress_display::finish() {
-  if (drawn_) out_ << '\n' << std::flush;
+  if (drawn_) std::cerr << '\n' << std::flush;
   drawn_ = false;
 }
 

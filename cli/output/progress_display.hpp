@@ -5,43 +5,41 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <ostream>
 #include <string>
 
 namespace mailgrad {
 
-/// Shows the progress of a run: a bar that redraws itself on a terminal, a line every few seconds elsewhere.
+/// Shows the progress of a run on standard error: a bar that redraws itself on a
+/// terminal that moves its cursor, a line every few seconds elsewhere.
 ///
 /// The bar and its figures always fit into one line of the terminal. On a narrower terminal the bar shrinks
 /// first. Then these parts are left out, in this order: mean staleness, rate, bar, loss, time left.
 class progress_display {
 public:
-  enum class style : std::uint8_t { bar, lines, none };
-
-  progress_display(std::ostream& out, style how, std::uint64_t total_steps)
-      : out_(out), style_(how), total_steps_(total_steps) {}
+  explicit progress_display(bool quiet, std::uint64_t total_steps = 0);
 
   void show(const training_progress& p);
   /// Ends the bar, so that the next output starts on a line of its own.
   void finish();
 
-  /// `bar` if standard error is a terminal that moves its cursor, else `lines`.
-  static style suitable_style();
+  /// In place of show(): redraws the bar, or prints another line.
+  void draw(const std::string& line);
+
+  bool is_bar() const noexcept { return style_ == style::bar; }
+  /// "[####    ] ", so many columns between the brackets.
+  static std::string bar(double share, std::size_t columns);
   /// The width of the terminal on standard error, asked anew each time because users resize it.
   static std::size_t terminal_columns();
+  /// Some terminals begin a new line after a letter in the last column.
+  static std::size_t room_for_bar() { return terminal_columns() - 1; }
 
 private:
-  void show_bar(const training_progress& p);
-  void show_line(const training_progress& p);
+  enum class style : std::uint8_t { bar, lines, none };
 
-  std::ostream& out_;
-  style style_;
+  const style style_;
   std::uint64_t total_steps_;
   std::optional<instant> last_line_;
   bool drawn_ = false;
 };
-
-/// "step 938 of 1876, 41.2 k samples/s, loss 0.4312, mean staleness 0.98, 12 s left"
-std::string in_words(const training_progress& p, std::uint64_t total_steps);
 
 } // namespace mailgrad

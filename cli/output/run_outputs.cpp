@@ -1,15 +1,18 @@
 #include <mailgrad/cli/output/run_outputs.hpp>
 
+#include <mailgrad/cli/output/failure_line.hpp>
+#include <mailgrad/data/files.hpp>
+#include <mailgrad/engine/plan/run_fingerprint.hpp>
 #include <mailgrad/files/replaced_file.hpp>
+#include <mailgrad/optim/cures/cure_spec.hpp>
+#include <mailgrad/optim/custom_rule.hpp>
+#include <mailgrad/optim/policies/policy_schedule.hpp>
 #include <mailgrad/tensor/error.hpp>
-
-#include <fmt/format.h>
 
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
@@ -17,20 +20,19 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
-#include <ostream>
-#include <stdexcept>
 #include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 /// Whether a file can be created or overwritten there. It creates none, because another run may do so.
 bool is_writable(const std::string& path) {
   if (access(path.c_str(), W_OK) == 0) return true;
   if (errno != ENOENT) return false;
-  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const std::string folder = fs::path(path).parent_path().string();
   return access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0;
 }
 
@@ -40,7 +42,7 @@ class held_pipe {
 public:
   explicit held_pipe(const std::string& path) {
     std::error_code unknown;
-    if (!std::filesystem::is_fifo(path, unknown)) return;
+    if (!fs::is_fifo(path, unknown)) return;
     descriptor_ = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     lacks_reader_ = descriptor_ < 0 && errno == ENXIO;
   }
@@ -75,14 +77,96 @@ void write_to_standard_output(const std::function<void(std::ostream&)>& content)
     throw std::runtime_error("standard output cannot be written: " + std::generic_category().message(why));
 }
 
+bool all_finite(std::span<const named_weights> weights) {
+  return std::ranges::all_of(weights, [](const named_weights& w) {
+    return std::ranges::all_of(w.values, [](float v) { return std::isfinite(v); });
+  });
+}
+
+/// The place for weights that cannot be written where they should be.
+fs::path rescue_file(const std::string& path) {
+  std::error_code none;
+  fs::path folder = fs::temp_directory_path(none);
+  if (none) folder = "/tmp";
+  return folder / fmt::format("{}-{}.rescued", fs::path(path).filename().string(), getpid());
+}
+
+std::uint64_t longest_file() {
+  rlimit most{};
+  return getrlimit(RLIMIT_FSIZE, &most) == 0 ? most.rlim_cur : RLIM_INFINITY;
+}
+
+struct named_output {
+  const char* option;
+  const char* what;
+  const std::string& path;
+};
+
+void require_weights_file(const std::string& path) {
+  if (path.empty()) return;
+  if (path == output_file::standard_output)
+    reject("--save: weights are no output for a pipe; name a file, './-' for one of that name");
+  const output_file checked("weights", path); // refuses a folder, or a place that cannot be written
+  if (!replaced_file::can_replace(path)) reject("--save: '{}' is a pipe or a device; name a file", path);
+}
+
+/// What the run itself writes while it goes on has to differ from the files behind it, and from no folder.
+void require_metrics_apart(const output_paths& paths, std::span<const named_output> others) {
+  if (paths.metrics == output_file::standard_output)
+    reject("--metrics: the lines go to a file; name one, './-' for one of that name");
+  if (paths.tensorboard == output_file::standard_output)
+    reject("--tensorboard: events go to a folder; name one, './-' for one of that name");
+  const output_file metrics("metrics", paths.metrics);
+  for (const named_output& o : others)
+    if (metrics.same_file(output_file("output", o.path)))
+      reject("--metrics and {} both name '{}'; give each a file of its own", o.option, o.path);
+}
+
+std::vector<input_file> plugin_files_of(const run_inputs& in) {
+  std::vector<input_file> files;
+  for (const std::string& file : plugins_of_policy(in.policy)) files.push_back({"--policy", file});
+  for (const std::string& file : plugins_of_cure(in.cure)) files.push_back({"--cure", file});
+  for (const std::string& optimizer : in.optimizers)
+    if (const std::string file = optimizer.substr(0, optimizer.find(':')); names_a_plugin(file))
+      files.push_back({"--optimizer", file});
+  return files;
+}
+
 } // namespace
+
+std::vector<input_file> files_of(const run_inputs& in) {
+  std::vector<input_file> all{{"--model", in.model}};
+  if (!in.data.empty())
+    for (const auto& file : find_files(in.data, {}).all()) all.push_back({"--data", file});
+  if (!in.load.empty()) all.push_back({"--load", in.load});
+  for (const input_file& plugin : plugin_files_of(in)) all.push_back(plugin);
+  if (in.replay) all.push_back({"the recording", in.replay->name});
+  return all;
+}
+
+void require_no_input(const std::string& option, const std::string& path,
+                      const std::vector<input_file>& inputs) {
+  for (const input_file& in : inputs) {
+    std::error_code nothing_there;
+    if (!path.empty() && fs::equivalent(path, in.path, nothing_there))
+      reject("{} and {} both name '{}'; name another file to write", option, in.option, path);
+  }
+}
+
+void announce_plugins(const run_inputs& in) {
+  if (!in.replay) return;
+  for (const input_file& plugin : plugin_files_of(in)) {
+    const std::string sum = require_recorded_plugin(*in.replay, plugin.path);
+    say_line("loading the plug-in of the recording: " + plugin.path + ", SHA-256 " + sum);
+  }
+}
 
 output_file::output_file(std::string what, const std::string& path)
     : what_(std::move(what)),
       path_(path.empty() || path == standard_output ? path : replaced_file::without_links(path)) {
   if (path_.empty() || is_standard_output()) return;
   errno = EISDIR;
-  if (std::filesystem::is_directory(path_)) cannot_write(what_, path_);
+  if (fs::is_directory(path_)) cannot_write(what_, path_);
   if (!replaced_file::can_replace(path_)) return; // opening a pipe would wait for its reader
   if (!is_writable(replaced_file::partial(path_))) cannot_write(what_, path_);
 }
@@ -105,74 +189,36 @@ void output_file::write(const std::function<void(std::ostream&)>& content) const
         fmt::format("{} '{}' cannot be written: {}", what_, path_, std::generic_category().message(why)));
 }
 
-namespace fs = std::filesystem;
-
-namespace {
-
-bool all_finite(std::span<const named_weights> weights) {
-  return std::ranges::all_of(weights, [](const named_weights& w) {
-    return std::ranges::all_of(w.values, [](float v) { return std::isfinite(v); });
-  });
-}
-
-/// The place for weights that cannot be written where they should be.
-fs::path rescue_file(const std::string& path) {
-  std::error_code none;
-  fs::path folder = fs::temp_directory_path(none);
-  if (none) folder = "/tmp";
-  return folder / fmt::format("{}-{}.rescued", fs::path(path).filename().string(), getpid());
-}
-
-/// The bytes beyond which no file of this process grows.
-std::uint64_t longest_file() {
-  rlimit most{};
-  return getrlimit(RLIMIT_FSIZE, &most) == 0 ? most.rlim_cur : RLIM_INFINITY;
-}
-
-} // namespace
-
-weights_output::weights_output(std::string path) : path_(std::move(path)) {
-  if (path_.empty()) return;
-  if (path_ == output_file::standard_output)
-    throw std::invalid_argument(
-        "--save: weights are no output for a pipe; name a file, './-' for one of that name");
-  const output_file checked("weights", path_); // refuses a folder, or a place that cannot be written
-  if (!replaced_file::can_replace(path_))
-    throw std::invalid_argument(fmt::format("--save: '{}' is a pipe or a device; name a file", path_));
-}
-
-void weights_output::require_room(const parameter_layout& layout, const model_card& card) const {
-  if (path_.empty()) return;
-  const fs::path folder = fs::path(replaced_file::without_links(path_)).parent_path();
+void run_outputs::require_room(const parameter_layout& layout, const model_card& card) const {
+  if (weights_.empty()) return;
+  const fs::path folder = fs::path(replaced_file::without_links(weights_)).parent_path();
   std::error_code unknown;
   const fs::space_info disk = fs::space(folder.empty() ? "." : folder, unknown);
   const std::uint64_t needed = bytes_to_save(layout, card);
   if (const std::uint64_t most = longest_file(); most < needed)
     throw std::runtime_error(
-        fmt::format("weights '{}' need {}, and a file of this process may have {}; raise 'ulimit -f'", path_,
-                    byte_count(needed).text(), byte_count(most).text()));
+        fmt::format("weights '{}' need {}, and a file of this process may have {}; raise 'ulimit -f'",
+                    weights_, byte_count(needed).text(), byte_count(most).text()));
   if (unknown || disk.available >= needed) return;
-  throw std::runtime_error(
-      fmt::format("weights '{}' need {}, and the disk has {} left; make {} of room, or name a file on "
-                  "another disk",
-                  path_, byte_count(needed).text(), byte_count(disk.available).text(),
-                  byte_count(needed - disk.available).text()));
+  throw std::runtime_error(fmt::format(
+      "weights '{}' need {}, and the disk has {} left; make {} of room, or name a file on another disk",
+      weights_, byte_count(needed).text(), byte_count(disk.available).text(),
+      byte_count(needed - disk.available).text()));
 }
 
-void weights_output::write(std::span<const named_weights> weights, const model_card& card,
-                           const training_report& r) const {
-  if (path_.empty()) return;
-  if (weights.empty())
-    throw std::runtime_error(fmt::format("weights '{}' are not written: a part of them was lost", path_));
-  if (r.ended == "diverged" && !r.best)
-    throw std::runtime_error(fmt::format("weights '{}' are not written: the run has diverged", path_));
-  if (!all_finite(weights))
-    throw std::runtime_error(fmt::format("weights '{}' are not written: not all are finite numbers", path_));
+void run_outputs::write_weights(std::span<const named_weights> weights, const model_card& card,
+                                const training_report& r) const {
+  if (weights_.empty()) return;
+  const char* why_not = weights.empty()                    ? "a part of them was lost"
+                        : r.ended == "diverged" && !r.best ? "the run has diverged"
+                        : !all_finite(weights)             ? "not all are finite numbers"
+                                                           : nullptr;
+  if (why_not) throw std::runtime_error(fmt::format("weights '{}' are not written: {}", weights_, why_not));
   const std::string report = to_json(r);
   try {
-    save_weights(path_, weights, card, report);
+    save_weights(weights_, weights, card, report);
   } catch (const std::exception& first) {
-    const fs::path rescue = rescue_file(path_);
+    const fs::path rescue = rescue_file(weights_);
     std::string where = fmt::format("they are in '{}'", rescue.string());
     try {
       save_weights(rescue, weights, card, report);
@@ -191,25 +237,6 @@ std::string format_loaded(const saved_weights& from, const parameter_layout& lay
   return text;
 }
 
-namespace {
-
-void require_metrics_apart(const output_paths& paths) {
-  if (paths.metrics == output_file::standard_output)
-    throw std::invalid_argument("--metrics: the lines go to a file; name one, './-' for one of that name");
-  if (paths.tensorboard == output_file::standard_output)
-    throw std::invalid_argument("--tensorboard: events go to a folder; name one, './-' for one of that name");
-  const output_file metrics("metrics", paths.metrics);
-  for (const auto& [option, path] :
-       {std::pair{"--report", &paths.report}, std::pair{"--staleness-csv", &paths.staleness_csv},
-        std::pair{"--trace", &paths.trace}, std::pair{"--record", &paths.record},
-        std::pair{"--save", &paths.save}})
-    if (metrics.same_file(output_file("output", *path)))
-      throw std::invalid_argument(
-          fmt::format("--metrics and {} both name '{}'; give each a file of its own", option, *path));
-}
-
-} // namespace
-
 bool is_output_option(std::string_view option) {
   constexpr std::array<std::string_view, 7> all{"--report",  "--save",        "--staleness-csv", "--trace",
                                                 "--metrics", "--tensorboard", "--record"};
@@ -219,41 +246,36 @@ bool is_output_option(std::string_view option) {
 run_outputs::run_outputs(const output_paths& paths, const std::vector<input_file>& inputs)
     : report_("report", paths.report), staleness_csv_("staleness histogram", paths.staleness_csv),
       trace_("trace", paths.trace), weights_(paths.save) {
+  require_weights_file(paths.save);
   if (paths.record == output_file::standard_output)
-    throw std::invalid_argument(
-        "--record: a recording is no output for a pipe; name a file, './-' for one of that name");
-  const auto require_two = [](const output_file& a, const output_file& b, const std::string& options,
-                              const std::string& path) {
-    if (a.same_file(b))
-      throw std::invalid_argument(
-          fmt::format("{} both name '{}'; give each a file of its own", options, path));
-  };
-  require_two(report_, staleness_csv_, "--report and --staleness-csv", paths.report);
-  require_two(report_, trace_, "--report and --trace", paths.report);
-  require_two(staleness_csv_, trace_, "--staleness-csv and --trace", paths.trace);
-  const output_file record("recording", paths.record);
-  if (!paths.record.empty() && std::filesystem::is_fifo(paths.record))
-    throw std::invalid_argument(
-        fmt::format("--record: '{}' is a pipe, and a recording is none; name a file", paths.record));
-  require_two(report_, record, "--report and --record", paths.record);
-  require_two(staleness_csv_, record, "--staleness-csv and --record", paths.record);
-  require_two(trace_, record, "--trace and --record", paths.record);
-  const output_file save("weights", paths.save);
-  require_two(report_, save, "--report and --save", paths.report);
-  require_two(staleness_csv_, save, "--staleness-csv and --save", paths.save);
-  require_two(trace_, save, "--trace and --save", paths.save);
-  require_two(record, save, "--record and --save", paths.save);
-  require_metrics_apart(paths);
-  require_no_input("--report", paths.report, inputs);
-  require_no_input("--staleness-csv", paths.staleness_csv, inputs);
-  require_no_input("--trace", paths.trace, inputs);
-  require_no_input("--record", paths.record, inputs);
-  require_no_input("--save", paths.save, inputs);
+    reject("--record: a recording is no output for a pipe; name a file, './-' for one of that name");
+  const std::array<named_output, 5> all{{{"--report", "report", paths.report},
+                                         {"--staleness-csv", "staleness histogram", paths.staleness_csv},
+                                         {"--trace", "trace", paths.trace},
+                                         {"--record", "recording", paths.record},
+                                         {"--save", "weights", paths.save}}};
+  std::vector<output_file> files;
+  for (const named_output& o : all) {
+    files.emplace_back(o.what, o.path);
+    if (&o.path == &paths.record && !o.path.empty() && fs::is_fifo(o.path))
+      reject("--record: '{}' is a pipe, and a recording is none; name a file", o.path);
+    for (std::size_t i = 0; i + 1 < files.size(); ++i)
+      if (files[i].same_file(files.back()))
+        reject("{} and {} both name '{}'; give each a file of its own", all[i].option, o.option,
+               i == 0 ? paths.report : o.path);
+  }
+  require_metrics_apart(paths, all);
+  for (const named_output& o : all) require_no_input(o.option, o.path, inputs);
   require_no_input("--metrics", paths.metrics, inputs);
 }
 
 bool run_outputs::take_standard_output() const {
   return report_.is_standard_output() || staleness_csv_.is_standard_output() || trace_.is_standard_output();
+}
+
+void run_outputs::print_summary(const std::string& text) const {
+  const bool elsewhere = take_standard_output();
+  (elsewhere ? std::cerr : std::cout) << fitted_to(elsewhere ? STDERR_FILENO : STDOUT_FILENO, text);
 }
 
 std::vector<std::string> run_outputs::write(const training_report& r, const run_trace& trace,
@@ -267,7 +289,7 @@ std::vector<std::string> run_outputs::write(const training_report& r, const run_
       failures.emplace_back(e.what());
     }
   };
-  try_to([&] { weights_.write(weights, card, r); });
+  try_to([&] { write_weights(weights, card, r); });
   try_to([&] { report_.write([&](std::ostream& out) { out << to_json(r) << '\n'; }); });
   try_to([&] { staleness_csv_.write([&](std::ostream& out) { out << staleness_csv(r); }); });
   try_to([&] { trace_.write([&](std::ostream& out) { write_trace(out, trace); }); });

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <mailgrad/actors/training.hpp>
-#include <mailgrad/cli/run_inputs.hpp>
 #include <mailgrad/engine/account/training_report.hpp>
+#include <mailgrad/engine/record/recording.hpp>
 #include <mailgrad/engine/weights/weights_file.hpp>
 
 #include <functional>
@@ -13,6 +13,38 @@
 #include <vector>
 
 namespace mailgrad {
+
+/// The inputs of a run, as the command line names them.
+struct run_inputs {
+  std::string model;
+  std::string data;                    ///< empty: none
+  std::string policy;                  ///< one or several, each built in or from a plug-in
+  std::string cure;                    ///< built in or from a plug-in
+  std::vector<std::string> optimizers; ///< rules or plug-ins, with settings
+  const recording* replay = nullptr;   ///< the run to repeat
+  std::string load{};                  ///< weights to begin with; empty: none
+};
+
+struct input_file {
+  std::string option; ///< the option that names it, for messages
+  std::string path;
+};
+
+/// The files that these inputs name.
+///
+/// Errors  file_error if the data set does not exist.
+std::vector<input_file> files_of(const run_inputs& in);
+
+/// Requires that writing to `path` overwrites no input; two names or links of one file count as one.
+///
+/// Errors  std::invalid_argument if `path` is an input.
+void require_no_input(const std::string& option, const std::string& path,
+                      const std::vector<input_file>& inputs);
+
+/// Prints which plug-ins a recording names, before any of their code runs.
+///
+/// Errors  recording_error: a plug-in differs from the one that the recorded run had.
+void announce_plugins(const run_inputs& in);
 
 /// The destination of one output of a run. The path is checked before the run, so that a wrong one does not
 /// cost an hour of training. The file is replaced atomically after the run, so that a reader never sees half
@@ -36,33 +68,6 @@ public:
 
 private:
   std::string what_;
-  std::string path_;
-};
-
-/// The file for the trained weights. Like other outputs it is checked before the run, and it replaces an
-/// older file only when it is whole.
-class weights_output {
-public:
-  /// With an empty path nothing is written.
-  ///
-  /// Errors  std::invalid_argument for standard output or a pipe; std::system_error if `path` cannot be
-  ///         written.
-  explicit weights_output(std::string path);
-
-  /// Requires that the disk has room for a file of these variables and this card, and that this process may
-  /// write one so long.
-  ///
-  /// Errors  std::runtime_error: it has not, or may not.
-  void require_room(const parameter_layout& layout, const model_card& card) const;
-
-  /// Writes the weights with their card and the report. Those of a run that has diverged are not written, so
-  /// that they do not replace better ones, unless they are the best of its tests. If the file cannot be
-  /// written, the weights go to a file in the folder for temporary files.
-  ///
-  /// Errors  std::runtime_error: why they were not written where they should be, and where they are.
-  void write(std::span<const named_weights> weights, const model_card& card, const training_report& r) const;
-
-private:
   std::string path_;
 };
 
@@ -93,19 +98,30 @@ public:
 
   /// Whether an output goes to standard output, where nothing else may be printed then.
   bool take_standard_output() const;
+  /// Prints it, fitted to a terminal, where no output goes.
+  void print_summary(const std::string& text) const;
+
+  /// Requires that the disk has room for the weights of these variables and this card, and that this process
+  /// may write a file so long.
+  ///
+  /// Errors  std::runtime_error: it has not, or may not.
+  void require_room(const parameter_layout& layout, const model_card& card) const;
 
   /// Writes all outputs, even if one of them fails: the weights first, as nothing else took as long to make.
-  /// Returns why outputs were not written, a line each.
+  /// Returns why outputs were not written, a line each. Weights of a run that has diverged do not replace
+  ///         better ones, unless they are the best of its tests. Those that cannot be written go to a file in
+  ///         the folder for temporary files.
   std::vector<std::string> write(const training_report& r, const run_trace& trace,
                                  std::span<const named_weights> weights, const model_card& card) const;
 
-  const weights_output& weights() const noexcept { return weights_; }
-
 private:
+  void write_weights(std::span<const named_weights> weights, const model_card& card,
+                     const training_report& r) const;
+
   output_file report_;
   output_file staleness_csv_;
   output_file trace_;
-  weights_output weights_;
+  std::string weights_; ///< its path
 };
 
 } // namespace mailgrad

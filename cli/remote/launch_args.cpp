@@ -4,13 +4,8 @@
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/mpi/mpi_calls.hpp>
 #include <mailgrad/options/number.hpp>
-#include <mailgrad/tensor/device.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <limits>
-#include <stdexcept>
 
 extern char** environ;
 
@@ -29,8 +24,7 @@ std::uint32_t number_of(const environment& e, std::string_view name) {
   const std::string text = value_of(e, name);
   const auto n = parse_whole(text);
   if (!n || *n > std::numeric_limits<std::uint32_t>::max())
-    throw std::invalid_argument(
-        fmt::format("launch: {}: expected a whole number from the launcher, found '{}'", name, text));
+    reject("launch: {}: expected a whole number from the launcher, found '{}'", name, text);
   return static_cast<std::uint32_t>(*n);
 }
 
@@ -44,25 +38,22 @@ std::string as_file_name(std::string text) {
   return text;
 }
 
-launch_place place_of_open_mpi(const environment& e) {
-  launch_place p{.rank = number_of(e, "OMPI_COMM_WORLD_RANK"),
-                 .size = number_of(e, "OMPI_COMM_WORLD_SIZE"),
-                 .run = as_file_name(value_of(e, "PMIX_NAMESPACE")),
-                 .launcher = "mpirun",
-                 .hosts = {}};
-  if (has(e, "OMPI_COMM_WORLD_LOCAL_SIZE"))
-    p.over = spread_if(number_of(e, "OMPI_COMM_WORLD_LOCAL_SIZE") == p.size);
-  return p;
-}
-
+/// The variables by which an MPI tells the place.
+struct mpi_variables {
+  const char *launcher, *rank, *size, *run, *ranks_of_host;
+};
+constexpr mpi_variables open_mpi{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_NAMESPACE",
+                                 "OMPI_COMM_WORLD_LOCAL_SIZE"};
 /// MPICH's mpiexec names no run.
-launch_place place_of_pmi(const environment& e) {
-  launch_place p{.rank = number_of(e, "PMI_RANK"),
-                 .size = number_of(e, "PMI_SIZE"),
-                 .run = as_file_name(value_of(e, "PMI_JOBID")),
-                 .launcher = "mpiexec",
+constexpr mpi_variables pmi{"mpiexec", "PMI_RANK", "PMI_SIZE", "PMI_JOBID", "MPI_LOCALNRANKS"};
+
+launch_place place_of(const environment& e, const mpi_variables& mpi) {
+  launch_place p{.rank = number_of(e, mpi.rank),
+                 .size = number_of(e, mpi.size),
+                 .run = as_file_name(value_of(e, mpi.run)),
+                 .launcher = mpi.launcher,
                  .hosts = {}};
-  if (has(e, "MPI_LOCALNRANKS")) p.over = spread_if(number_of(e, "MPI_LOCALNRANKS") == p.size);
+  if (has(e, mpi.ranks_of_host)) p.over = spread_if(number_of(e, mpi.ranks_of_host) == p.size);
   return p;
 }
 
@@ -90,14 +81,20 @@ launch_place place_of_slurm(const environment& e) {
 }
 
 std::optional<launch_place> reported_place(const environment& e) {
-  if (has(e, "OMPI_COMM_WORLD_RANK")) return place_of_open_mpi(e);
+  if (has(e, "OMPI_COMM_WORLD_RANK")) return place_of(e, open_mpi);
   const bool by_slurm = has(e, "SLURM_PROCID") && has(e, "SLURM_STEP_ID");
   const bool by_pmi = has(e, "PMI_RANK");
   // srun may speak PMI besides. An mpiexec in a job of Slurm starts a step with one task for each host, whose
   // number of tasks is then another one than that of its ranks.
   if (by_slurm && (!by_pmi || number_of(e, "PMI_SIZE") == size_of_slurm(e))) return place_of_slurm(e);
-  if (by_pmi) return place_of_pmi(e);
+  if (by_pmi) return place_of(e, pmi);
   return std::nullopt;
+}
+
+std::unique_ptr<net::mpi_calls> mpi_or_words() try {
+  return net::mpi_of_this_machine();
+} catch (const std::runtime_error& e) {
+  reject("--transport {}", e.what());
 }
 
 } // namespace
@@ -118,9 +115,8 @@ environment environment_of_process() {
 std::optional<launch_place> place_in(const environment& e) {
   const auto place = reported_place(e);
   if (place && place->rank >= place->size)
-    throw std::invalid_argument(
-        fmt::format("launch: expected a rank below the size {} from {}, found rank {}", place->size,
-                    place->launcher, place->rank));
+    reject("launch: expected a rank below the size {} from {}, found rank {}", place->size, place->launcher,
+           place->rank);
   return place;
 }
 
@@ -140,41 +136,37 @@ core_binding binding_of_process() {
 launch_place required_place(const environment& e, bool has_keys) {
   const auto place = place_in(e);
   if (!place)
-    throw std::invalid_argument(
+    reject(
         "launch: expected to be one of several ranks, found no launcher (OMPI_COMM_WORLD_RANK, PMI_RANK and "
         "SLURM_PROCID are not set); run: mpirun -n 4 mailgrad launch ... or srun -n 4 mailgrad launch ...");
   if (place->size < 2)
-    throw std::invalid_argument(fmt::format("launch: expected 2 ranks or more, a server and its workers, "
-                                            "found 1; run: {} -n 2 mailgrad launch ...",
-                                            place->launcher));
+    reject("launch: expected 2 ranks or more, a server and its workers, found 1; run: {} -n 2 mailgrad "
+           "launch ...",
+           place->launcher);
   if (place->over == spread::several_hosts && !has_keys)
-    throw std::invalid_argument(fmt::format(
-        "launch: expected --keys for ranks on several hosts{}, found none, with which only processes of one "
-        "machine meet; make a folder that every rank sees by: mailgrad keys new run-keys",
-        place->hosts.empty() ? "" : " (" + place->hosts + ')'));
+    reject("launch: expected --keys for ranks on several hosts{}, found none, with which only processes of "
+           "one machine meet; make a folder that every rank sees by: mailgrad keys new run-keys",
+           place->hosts.empty() ? "" : " (" + place->hosts + ')');
   return *place;
 }
 
 void check_transport(const launch_args& w, bool has_keys, const std::string& when_alone) {
   if (w.all_reduce && !w.is_by_mpi())
-    throw std::invalid_argument(fmt::format("--all-reduce: expected --transport mpi, by which workers reach "
-                                            "each other, found {}: take it, or leave "
-                                            "--all-reduce away",
-                                            w.transport));
+    reject("--all-reduce: expected --transport mpi, by which workers reach each other, found {}: take it, or "
+           "leave --all-reduce away",
+           w.transport);
   if (!w.is_by_mpi()) return;
   if (has_keys)
-    throw std::invalid_argument("--keys: expected none with --transport mpi, which trusts every rank of its "
-                                "launcher: leave them away, or take --transport tcp");
+    reject("--keys: expected none with --transport mpi, which trusts every rank of its launcher: leave them "
+           "away, or take --transport tcp");
   if (when_alone != "end")
-    throw std::invalid_argument(fmt::format(
-        "--when-alone {}: expected end with --transport mpi, where nobody can join later: leave it "
-        "away, or take --transport tcp",
-        when_alone));
+    reject("--when-alone {}: expected end with --transport mpi, where nobody can join later: leave it away, "
+           "or take --transport tcp",
+           when_alone);
   if (!w.listen.empty())
-    throw std::invalid_argument(
-        fmt::format("--listen: expected none with --transport mpi, by which ranks know "
-                    "each other, found '{}': leave it away",
-                    w.listen));
+    reject("--listen: expected none with --transport mpi, by which ranks know each other, found '{}': leave "
+           "it away",
+           w.listen);
 }
 
 std::string address_to_listen(const launch_args& w, const launch_place& place, bool has_keys) {
@@ -190,16 +182,6 @@ bool is_told(const launch_args& w) {
   return where.port != 0 && !where.is_every_network();
 }
 
-namespace {
-
-std::unique_ptr<net::mpi_calls> mpi_or_words() try {
-  return net::mpi_of_this_machine();
-} catch (const std::runtime_error& e) {
-  throw std::invalid_argument(fmt::format("--transport {}", e.what()));
-}
-
-} // namespace
-
 std::shared_ptr<net::mpi_network> network_of_rank(const launch_args& w, const launch_place& place) {
   auto made = std::make_shared<net::mpi_network>(
       mpi_or_words(),
@@ -208,10 +190,9 @@ std::shared_ptr<net::mpi_network> network_of_rank(const launch_args& w, const la
   const auto expected = std::pair{static_cast<int>(place.rank), static_cast<int>(place.size)};
   if (std::pair{made->rank(), made->size()} == expected) return made;
   made->abandon();
-  throw std::invalid_argument(fmt::format(
-      "--transport mpi: expected {} as {} says, found rank {} of {}: take the launcher of the MPI that "
-      "Mailgrad was built with, or --transport tcp",
-      place.name(), place.launcher, made->rank(), made->size()));
+  reject("--transport mpi: expected {} as {} says, found rank {} of {}: take the launcher of the MPI that "
+         "Mailgrad was built with, or --transport tcp",
+         place.name(), place.launcher, made->rank(), made->size());
 }
 
 } // namespace mailgrad

@@ -15,8 +15,6 @@ namespace mailgrad {
 
 /// The variables of a process.
 using environment = std::map<std::string, std::string, std::less<>>;
-
-/// Those of this process.
 environment environment_of_process();
 
 /// On how many hosts the ranks run, as far as the launcher says.
@@ -56,12 +54,9 @@ struct core_binding {
   std::size_t of = 0;
 
   bool narrow() const noexcept { return bound < of; }
-  /// One line: what the launcher has done, and how it does not.
-  ///
-  /// Requires  narrow().
+  /// Of one that is narrow(): what the launcher has done, and how it does not, in one line.
   std::string in_words(std::string_view launcher) const;
 };
-
 /// That of this process. Its quota is not the launcher's doing.
 core_binding binding_of_process();
 
@@ -86,7 +81,6 @@ launch_place required_place(const environment& e, bool has_keys);
 ///         is that of remote_args.
 void check_transport(const launch_args& w, bool has_keys, const std::string& when_alone);
 
-/// Where rank 0 listens.
 std::string address_to_listen(const launch_args& w, const launch_place& place, bool has_keys);
 
 /// Whether it is known where the server is found, so that no file has to say it: by MPI, or by an option with

@@ -7,18 +7,14 @@
 #include <mailgrad/net/tls/key_folder.hpp>
 #include <mailgrad/options/number.hpp>
 
-#include <fmt/format.h>
-
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <fstream>
 #include <iostream>
-#include <stdexcept>
 #include <system_error>
 #include <thread>
 
@@ -52,6 +48,41 @@ pid_t started(std::vector<std::string> words) {
   return id;
 }
 
+using clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds between_looks{20};
+
+std::filesystem::path path_for(const std::filesystem::path& folder, const launch_place& place) {
+  if (place.run.empty())
+    reject("launch: {} gives no name of the run by which its ranks could find a file: give --listen "
+           "HOST:PORT, with an address of the host of rank 0",
+           place.launcher);
+  return folder / fmt::format("mailgrad-{}-{}.address", place.launcher, place.run);
+}
+
+net::certificate_files keys_of(const net::key_folder& folder, side s) {
+  if (s == side::shard) return folder.of_shard();
+  return s == side::server ? folder.of_server() : folder.of_worker();
+}
+
+std::shared_ptr<const net::tls_keys> keys_in(const std::string& where, side s) {
+  if (where.empty()) return nullptr;
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(where, ignored)) return net::tls_keys::of_token(where);
+  const net::key_folder folder(where);
+  const net::certificate_files files = keys_of(folder, s);
+  if (std::filesystem::exists(files.certificate, ignored)) return net::tls_keys::of_certificates(files);
+  const std::string own = std::filesystem::path(files.certificate).filename().string();
+  if (s == side::shard && std::filesystem::exists(files.authority, ignored))
+    reject(
+        "--keys {0}: expected {1} for a parameter host, found none: copy shard.pem and shard.key from the "
+        "folder where the keys were made; if it has none either, an older 'mailgrad keys new' made it, so "
+        "make new keys in another folder for all processes, or give all of them the token, --keys {0}/token",
+        where, own);
+  if (!std::filesystem::exists(folder.token(), ignored))
+    reject("--keys {}: expected {} or token, which 'mailgrad keys new' makes, found neither", where, own);
+  return net::tls_keys::of_token(folder.token());
+}
+
 } // namespace
 
 local_workers::~local_workers() {
@@ -62,16 +93,9 @@ local_workers::~local_workers() {
 
 void local_workers::start(const std::string& address, std::uint32_t workers, const worker_args& words) {
   for (std::uint32_t w = 0; w < workers; ++w) {
-    std::vector<std::string> line{"mailgrad",
-                                  "join",
-                                  address,
-                                  "--number",
-                                  std::to_string(w),
-                                  "--devices",
-                                  words.devices[w % words.devices.size()],
-                                  "--workers",
-                                  "1",
-                                  "--quiet"};
+    std::vector<std::string> line{"mailgrad",    "join",   address, fmt::format("--number={}", w),
+                                  "--workers=1", "--quiet"};
+    line.push_back("--devices=" + words.devices[w % words.devices.size()]);
     for (const std::string& file : words.plugins) line.push_back("--plugin=" + file);
     if (!words.data.empty())
       line.insert(line.end(), {"--data=" + words.data, "--data-limit=" + std::to_string(words.data_limit)});
@@ -101,22 +125,6 @@ void local_workers::wait() {
     }
 }
 
-namespace {
-
-using clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds between_looks{20};
-
-std::filesystem::path path_for(const std::filesystem::path& folder, const launch_place& place) {
-  if (place.run.empty())
-    throw std::invalid_argument(
-        fmt::format("launch: {} gives no name of the run by which its ranks could find a file: give --listen "
-                    "HOST:PORT, with an address of the host of rank 0",
-                    place.launcher));
-  return folder / fmt::format("mailgrad-{}-{}.address", place.launcher, place.run);
-}
-
-} // namespace
-
 std::string address_for_ranks(const std::string& listening, const std::string& host_name) {
   listen_address where = parse_listen_address(listening);
   if (where.is_every_network()) where.host = host_name;
@@ -143,11 +151,10 @@ void address_file::publish(const std::string& address) {
   out << address << '\n';
   out.close();
   if (!out)
-    throw std::system_error(
-        errno != 0 ? errno : EIO, std::generic_category(),
-        fmt::format("{}: cannot be written, so no rank would find rank 0; give --rendezvous a folder that "
-                    "every rank sees",
-                    beside.string()));
+    throw std::system_error(errno != 0 ? errno : EIO, std::generic_category(),
+                            fmt::format("{}: cannot be written, so no rank would find rank 0; give "
+                                        "--rendezvous a folder that every rank sees",
+                                        beside.string()));
   std::filesystem::rename(beside, path_);
   published_ = true;
 }
@@ -179,41 +186,11 @@ std::string address_file::wait_for(std::chrono::seconds bound) const {
     }
     std::this_thread::sleep_for(between_looks);
   }
-  throw std::runtime_error(fmt::format(
-      "{}: expected the address of rank 0 in {} within {} s, found no such file: see what rank 0 says, and "
-      "give --rendezvous a folder that every rank sees",
-      reader_, path_.string(), bound.count()));
+  throw std::runtime_error(
+      fmt::format("{}: expected the address of rank 0 in {} within {} s, found no such file: see what rank 0 "
+                  "says, and give --rendezvous a folder that every rank sees",
+                  reader_, path_.string(), bound.count()));
 }
-
-namespace {
-
-net::certificate_files keys_of(const net::key_folder& folder, side s) {
-  if (s == side::shard) return folder.of_shard();
-  return s == side::server ? folder.of_server() : folder.of_worker();
-}
-
-std::shared_ptr<const net::tls_keys> keys_in(const std::string& where, side s) {
-  if (where.empty()) return nullptr;
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(where, ignored)) return net::tls_keys::of_token(where);
-  const net::key_folder folder(where);
-  const net::certificate_files files = keys_of(folder, s);
-  if (std::filesystem::exists(files.certificate, ignored)) return net::tls_keys::of_certificates(files);
-  const std::string own = std::filesystem::path(files.certificate).filename().string();
-  if (s == side::shard && std::filesystem::exists(files.authority, ignored))
-    throw std::invalid_argument(fmt::format(
-        "--keys {0}: expected {1} for a parameter host, found none: copy shard.pem and shard.key "
-        "from the folder where the keys were made; if it has none either, an older 'mailgrad keys "
-        "new' made it, so make new keys in another folder for all processes, or give all of them "
-        "the token, --keys {0}/token",
-        where, own));
-  if (!std::filesystem::exists(folder.token(), ignored))
-    throw std::invalid_argument(fmt::format(
-        "--keys {}: expected {} or token, which 'mailgrad keys new' makes, found neither", where, own));
-  return net::tls_keys::of_token(folder.token());
-}
-
-} // namespace
 
 std::chrono::nanoseconds wait_when_alone(const remote_args& w) {
   if (w.when_alone == "end") return std::chrono::nanoseconds{0};
@@ -235,15 +212,14 @@ std::shared_ptr<net::network> network_with(const std::string& address, const std
                                            std::chrono::milliseconds patience) {
   const bool is_memory = net::is_memory_address(address);
   if (is_memory && !keys.empty())
-    throw std::invalid_argument(
-        fmt::format("--keys: expected none for {}, since the system names the user of "
-                    "each process there: leave them away, or give HOST:PORT",
-                    address));
+    reject("--keys: expected none for {}, since the system names the user of each process there: leave them "
+           "away, or give HOST:PORT",
+           address);
   if (is_memory) return std::make_shared<net::memory_network>(net::memory_options{.patience = patience});
   if (net::is_mpi_address(address))
-    throw std::invalid_argument(fmt::format("'{}': expected HOST:PORT or memory:NAME, since ranks of MPI are "
-                                            "started together: mpirun -n 4 mailgrad launch --transport mpi",
-                                            address));
+    reject("'{}': expected HOST:PORT or memory:NAME, since ranks of MPI are started together: mpirun -n 4 "
+           "mailgrad launch --transport mpi",
+           address);
   net::tcp_options options;
   options.patience = patience;
   options.on_wait = [](const std::string& words) { say_line(words); };

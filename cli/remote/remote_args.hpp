@@ -8,11 +8,7 @@
 #include <sys/types.h>
 
 #include <chrono>
-#include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <optional>
-#include <string>
 #include <vector>
 
 namespace mailgrad {
@@ -31,7 +27,6 @@ struct worker_args {
 class local_workers {
 public:
   local_workers() = default;
-  /// Ends those that still live.
   ~local_workers();
   local_workers(const local_workers&) = delete;
   local_workers& operator=(const local_workers&) = delete;
@@ -42,7 +37,6 @@ public:
   /// Errors  std::system_error if a process cannot be started.
   void start(const std::string& address, std::uint32_t workers, const worker_args& words);
 
-  /// How many have ended.
   std::size_t ended();
   /// Waits for all of them, who end by themselves when the server has ended; kills those that take longer
   /// than two seconds.
@@ -74,7 +68,6 @@ public:
   ///
   /// Errors  std::invalid_argument in one line if the launcher has named no run.
   address_file(const std::filesystem::path& folder, const launch_place& place);
-  /// Removes what was published.
   ~address_file();
   address_file(const address_file&) = delete;
   address_file& operator=(const address_file&) = delete;

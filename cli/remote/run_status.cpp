@@ -5,26 +5,23 @@
 #include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/output/format_report.hpp>
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
-#include <algorithm>
 #include <array>
-#include <cstdint>
-#include <stdexcept>
-#include <utility>
 
 namespace mailgrad {
 
 namespace {
 
-using nlohmann::ordered_json;
+using json = nlohmann::ordered_json;
+
+/// With more pairs of a shard and a worker, a status leaves out the figures of single pairs, so that it stays
+/// far below what a session carries. With more workers, it leaves out those of single workers, too.
+constexpr std::size_t most_pairs_reported = 1024;
+constexpr std::size_t most_waits_reported = 64;
 
 constexpr std::size_t columns = 7;
 constexpr std::array<const char*, columns> headings{"member",  "state",       "since",  "heard",
                                                     "address", "incarnation", "devices"};
 
-/// One member: its cells, and its last words behind them.
 struct table_row {
   std::array<std::string, columns> cells;
   std::string why{};
@@ -38,7 +35,7 @@ std::string ago(double seconds) {
 }
 
 /// "2 workers joined, 1 lost; 1 parameter host joined"
-std::string format_counts(const ordered_json& counts) {
+std::string format_counts(const json& counts) {
   std::string text;
   for (const auto& [role, states] : counts.items()) {
     std::string of_role;
@@ -53,14 +50,8 @@ std::string format_counts(const ordered_json& counts) {
   return text;
 }
 
-std::string joined_names(const ordered_json& names) {
-  std::string text;
-  for (const ordered_json& name : names) text.append(text.empty() ? "" : ",").append(name.get<std::string>());
-  return text;
-}
-
 /// "was lost 2 times, the last time: it was killed". An older run does not tell how often.
-std::string last_words(const ordered_json& m, std::uint64_t losses) {
+std::string last_words(const json& m, std::uint64_t losses) {
   std::string why = printable(m.at("why").get<std::string>());
   const bool stays = m.at("state") == "joined" || m.at("state") == "done";
   if (losses > 1 && m.at("state") != "left")
@@ -68,15 +59,15 @@ std::string last_words(const ordered_json& m, std::uint64_t losses) {
   return stays && losses == 1 ? "was lost: " + why : why;
 }
 
-table_row row_of(const ordered_json& m) {
+table_row row_of(const json& m) {
   const auto losses = m.value("losses", std::uint64_t{0});
   const auto text = [&](const char* field) { return printable(m.at(field).get<std::string>()); };
-  const ordered_json& heard = m.at("heard_seconds");
+  const json& heard = m.at("heard_seconds");
   const std::string state = m.at("state") == "joined" && losses > 0 ? "back" : text("state");
   return {{fmt::format("{} {}", text("role"), m.at("number").get<std::uint64_t>()), state,
            ago(m.at("since_seconds").get<double>()), heard.is_null() ? "unknown" : ago(heard.get<double>()),
            text("address"), std::to_string(m.at("incarnation").get<std::uint64_t>()),
-           printable(joined_names(m.at("devices")))},
+           printable(fmt::format("{}", fmt::join(m.at("devices").get<std::vector<std::string>>(), ",")))},
           last_words(m, losses)};
 }
 
@@ -88,49 +79,18 @@ std::string line_of(const table_row& row, const std::array<std::size_t, columns>
   return line + '\n';
 }
 
-std::uint64_t count_of(const ordered_json& counts) {
+std::uint64_t count_of(const json& counts) {
   std::uint64_t all = 0;
   for (const auto& [role, states] : counts.items())
     for (const auto& [state, number] : states.items()) all += number.get<std::uint64_t>();
   return all;
 }
 
-} // namespace
-
-std::string format_members(const ordered_json& members) {
-  const ordered_json& counts = members.at("counts");
-  if (counts.empty()) return "";
-  std::vector<table_row> rows{{}};
-  std::ranges::copy(headings, rows[0].cells.begin());
-  for (const ordered_json& m : members.at("listed")) rows.push_back(row_of(m));
-  std::array<std::size_t, columns> widths{};
-  for (const table_row& row : rows)
-    for (std::size_t c = 0; c < columns; ++c) widths[c] = std::max(widths[c], row.cells[c].size());
-  std::string text = fmt::format("members       {}\n", format_counts(counts));
-  for (const table_row& row : rows) text += line_of(row, widths);
-  const std::uint64_t unreported =
-      count_of(counts) - std::min<std::uint64_t>(count_of(counts), rows.size() - 1);
-  if (unreported > 0) text += fmt::format("  and {} more, which give less cause for concern\n", unreported);
-  return text;
-}
-
-namespace {
-
-using nlohmann::ordered_json;
-
-std::optional<run_member> host_of(std::uint32_t shard, const std::vector<run_member>& members) {
-  const auto host = std::ranges::find_if(
-      members, [shard](const run_member& m) { return std::ranges::count(m.shards, shard) > 0; });
-  return host == members.end() ? std::nullopt : std::optional(*host);
-}
-
-bool is_together(const late_shards& all, const late_figures& one, const std::optional<run_member>& host) {
-  const auto number = [](const std::optional<run_member>& m) {
-    return m ? std::optional(m->number) : std::nullopt;
-  };
-  return all.figures.front().seconds_old.has_value() == one.seconds_old.has_value() &&
-         number(all.host) == number(host);
-}
+/// Shards of one process whose figures are missing in the report of a run in progress, or older than it.
+struct late_shards {
+  std::vector<late_figures> figures; ///< of each; all are known, or none is
+  const run_member* host = nullptr;  ///< the parameter host that has them; null: the server, or unknown
+};
 
 std::string format_figures(const late_shards& x) {
   std::vector<std::uint32_t> shards;
@@ -160,19 +120,22 @@ std::string format_host(const late_shards& x) {
 std::vector<late_shards> late_of(const training_report& so_far, const std::vector<run_member>& members) {
   std::vector<late_shards> all;
   for (const late_figures& x : so_far.late) {
-    std::optional<run_member> host = host_of(x.shard, members);
-    const auto known =
-        std::ranges::find_if(all, [&](const late_shards& l) { return is_together(l, x, host); });
+    const auto holder = std::ranges::find_if(
+        members, [&](const run_member& m) { return std::ranges::count(m.shards, x.shard) > 0; });
+    const run_member* const host = holder == members.end() ? nullptr : &*holder;
+    const auto known = std::ranges::find_if(all, [&](const late_shards& l) {
+      return l.host == host && l.figures.front().seconds_old.has_value() == x.seconds_old.has_value();
+    });
     if (known == all.end())
-      all.push_back({{x}, std::move(host)});
+      all.push_back({{x}, host});
     else
       known->figures.push_back(x);
   }
   return all;
 }
 
-} // namespace
-
+/// "late          the figures of shards 0, 1 are of 0.8 s ago; parameter host 0, which holds them, was heard
+/// 0.8 s ago", a line for each.
 std::string in_words(const std::vector<late_shards>& all) {
   std::string text;
   for (const late_shards& x : all)
@@ -180,23 +143,17 @@ std::string in_words(const std::vector<late_shards>& all) {
   return text;
 }
 
-std::string to_json(const std::vector<late_shards>& all) {
-  const auto known = [](const std::optional<double>& x) { return x ? ordered_json(*x) : ordered_json(); };
-  ordered_json list = ordered_json::array();
+json to_json(const std::vector<late_shards>& all) {
+  const auto known = [](const std::optional<double>& x) { return x ? json(*x) : json(); };
+  json list = json::array();
   for (const late_shards& x : all)
     for (const late_figures& f : x.figures)
       list.push_back({{"shard", f.shard},
                       {"seconds_old", known(f.seconds_old)},
-                      {"parameter_host", x.host ? ordered_json(x.host->number) : ordered_json()},
-                      {"heard_seconds", x.host ? known(x.host->heard) : ordered_json()}});
-  return list.dump();
+                      {"parameter_host", x.host ? json(x.host->number) : json()},
+                      {"heard_seconds", x.host ? known(x.host->heard) : json()}});
+  return list;
 }
-
-namespace {
-using json = nlohmann::ordered_json;
-}
-
-namespace {
 
 /// Without the figures of single pairs, which grow by workers times shards, and those of single workers,
 /// where these are too many. Left out before they are written, since writing them takes seconds. Their sums
@@ -218,7 +175,6 @@ training_report shortened(training_report r) {
   return r;
 }
 
-/// What is left of those of single workers.
 void leave_workers_out(json& all) {
   json& report = all.at("report");
   for (const char* figures : {"wait_seconds", "batches"})
@@ -226,7 +182,6 @@ void leave_workers_out(json& all) {
   all["expected"] = json::array();
 }
 
-/// The first ones, and how many more there are.
 std::vector<std::string> shortened(std::vector<std::string> waits) {
   if (waits.size() <= most_waits_reported) return waits;
   const std::size_t more = waits.size() - most_waits_reported;
@@ -237,12 +192,29 @@ std::vector<std::string> shortened(std::vector<std::string> waits) {
 
 } // namespace
 
+std::string format_members(const json& members) {
+  const json& counts = members.at("counts");
+  if (counts.empty()) return "";
+  std::vector<table_row> rows{{}};
+  std::ranges::copy(headings, rows[0].cells.begin());
+  for (const json& m : members.at("listed")) rows.push_back(row_of(m));
+  std::array<std::size_t, columns> widths{};
+  for (const table_row& row : rows)
+    for (std::size_t c = 0; c < columns; ++c) widths[c] = std::max(widths[c], row.cells[c].size());
+  std::string text = fmt::format("members       {}\n", format_counts(counts));
+  for (const table_row& row : rows) text += line_of(row, widths);
+  const std::uint64_t unreported =
+      count_of(counts) - std::min<std::uint64_t>(count_of(counts), rows.size() - 1);
+  if (unreported > 0) text += fmt::format("  and {} more, which give less cause for concern\n", unreported);
+  return text;
+}
+
 std::string status_of(training_report so_far, const std::vector<std::string>& waits) {
   const std::vector<run_member> members = std::exchange(so_far.members, {});
   json all = json::parse(state_event(shortened(so_far), shortened(waits)));
   if (so_far.workers > most_pairs_reported) leave_workers_out(all);
   const std::vector<late_shards> late = late_of(so_far, members);
-  if (!late.empty()) all["late"] = json::parse(to_json(late));
+  if (!late.empty()) all["late"] = to_json(late);
   all["report"].erase("members");
   all["members"] = json::parse(to_json(members));
   all["text"] = in_words(so_far) + in_words(late);

@@ -4,8 +4,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <cstddef>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,24 +20,6 @@ namespace mailgrad {
 /// The state of one that was lost and has joined again is "back".
 /// Errors  nlohmann::json::exception if it is something else.
 std::string format_members(const nlohmann::ordered_json& members);
-
-/// Shards of one process whose figures are missing in the report of a run in progress, or older than it.
-struct late_shards {
-  std::vector<late_figures> figures; ///< of each; all are known, or none is
-  std::optional<run_member> host{};  ///< the parameter host that has them; none: the server, or unknown
-};
-
-/// A line for each, with the oldest figures: "late          the figures of shards 0, 1 are of 0.8 s ago;
-/// parameter host 0, which holds them, was heard 0.8 s ago".
-std::string in_words(const std::vector<late_shards>& all);
-
-/// The same as a JSON array, with an entry for each shard.
-std::string to_json(const std::vector<late_shards>& all);
-
-/// With more pairs of a shard and a worker, a status leaves out the figures of single pairs, so that it stays
-/// far below what a session carries. With more workers, it leaves out those of single workers, too.
-inline constexpr std::size_t most_pairs_reported = 1024;
-inline constexpr std::size_t most_waits_reported = 64;
 
 /// What a run tells whoever asks for its status: what its live page shows, the members of the run beside the
 /// report, and the summary as text.

@@ -1,21 +1,15 @@
 #include <mailgrad/cli/remote/served_run.hpp>
 
-#include <mailgrad/cli/exit_code.hpp>
-#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/remote/run_status.hpp>
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/memory/memory_network.hpp>
-
-#include <fmt/format.h>
 
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
 #include <iostream>
-#include <stdexcept>
 #include <system_error>
-#include <utility>
 
 namespace mailgrad {
 
@@ -26,7 +20,6 @@ constexpr std::chrono::milliseconds patience{250}; ///< with actors that are ask
 /// Where workers that this program starts find it: memory is faster, where there is such.
 const char* here() { return net::memory_network::is_supported() ? "memory:" : "127.0.0.1:0"; }
 
-/// Who cannot join.
 const char* limit_of(const std::string& address, const std::string& keys) {
   if (net::is_memory_address(address)) return "; for processes of this user on this machine";
   if (net::is_mpi_address(address)) return "; for ranks of this launcher";
@@ -55,12 +48,9 @@ remote::serve_options served_run::options(std::uint32_t workers, std::uint32_t d
   o.patience = std::chrono::seconds{words_.wait_for_workers};
   o.times = net::timing{std::chrono::milliseconds{words_.heartbeat}};
   o.network = words_.network ? words_.network : network_with(o.listen, words_.keys, side::server);
-  o.on_trouble = [this](const std::string& words) {
-    const std::lock_guard lock(mutex_);
-    news_.push_back(words);
-  };
-  o.on_event = [this, tell = o.on_trouble](const std::string& words) {
-    if (!quiet_) tell(words);
+  o.on_trouble = [this](const std::string& words) { news_.add(words); };
+  o.on_event = [this](const std::string& words) {
+    if (!quiet_) news_.add(words);
   };
   o.go_on_waiting = [this, workers](std::uint32_t joined) { return go_on_waiting(joined, workers); };
   o.status = [this] { return status(); };
@@ -100,7 +90,7 @@ bool served_run::go_on_waiting(std::uint32_t joined, std::uint32_t workers) {
 
 std::string served_run::status() const {
   training* run = run_;
-  if (!run) throw std::invalid_argument("the run begins or ends at this moment; ask again");
+  if (!run) reject("the run begins or ends at this moment; ask again");
   training_report so_far = run->report_so_far(patience);
   add_(so_far);
   return status_of(std::move(so_far), run->list_wait_reasons(patience));
@@ -121,18 +111,8 @@ void served_run::look_after_workers() {
     if (training* run = run_) run->expect_nobody();
 }
 
-bool served_run::has_news() const {
-  const std::lock_guard lock(mutex_);
-  return !news_.empty();
-}
-
 void served_run::tell_news() {
-  std::vector<std::string> news;
-  {
-    const std::lock_guard lock(mutex_);
-    news.swap(news_);
-  }
-  for (const std::string& words : news) say_line(words);
+  for (const std::string& words : news_.take()) say_line(words);
 }
 
 } // namespace mailgrad

@@ -2,14 +2,10 @@
 
 #include <mailgrad/actors/training.hpp>
 #include <mailgrad/cli/exit_code.hpp>
+#include <mailgrad/cli/output/failure_line.hpp>
 #include <mailgrad/cli/remote/remote_args.hpp>
 
 #include <atomic>
-#include <chrono>
-#include <functional>
-#include <mutex>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 
@@ -26,8 +22,6 @@ public:
              std::function<void(training_report&)> add);
 
   /// For so many workers of so many devices each.
-  ///
-  /// Errors  as network_with().
   remote::serve_options options(std::uint32_t workers, std::uint32_t devices);
   /// The run has begun, and may be asked. It must outlive end().
   void begin(training& run) { run_ = &run; }
@@ -39,8 +33,7 @@ public:
   /// To be called now and then: if all workers that it has started have ended, the run waits for no other.
   void look_after_workers();
   /// Whether somebody has come, gone, or was refused.
-  bool has_news() const;
-  /// Prints it.
+  bool has_news() const { return news_.any(); }
   void tell_news();
 
 private:
@@ -54,8 +47,7 @@ private:
   const interrupt& ctrl_c_;
   const std::function<void(training_report&)> add_;
   std::atomic<training*> run_{nullptr};
-  mutable std::mutex mutex_; ///< guards the news
-  std::vector<std::string> news_;
+  lines_to_say news_;
   std::chrono::steady_clock::time_point began_waiting_{};
   local_workers local_;
 };

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <system_error>
@@ -70,13 +71,11 @@ int run_gnuplot(std::FILE* in, std::FILE* out, std::FILE* errors) {
 /// What gnuplot complains of, as one line.
 std::string complaint_in(const std::string& text) {
   std::string line;
-  for (const char c : text) {
-    const bool space = static_cast<unsigned char>(c) <= ' ';
-    if (!space)
+  for (const char c : text)
+    if (static_cast<unsigned char>(c) > ' ')
       line += c;
     else if (!line.empty() && line.back() != ' ')
       line += ' ';
-  }
   return line;
 }
 
@@ -87,6 +86,42 @@ std::string terminal(const picture& p, picture_format format) {
         p.height);
   return fmt::format("set terminal pngcairo size {},{} noenhanced font 'Sans,10' background '#ffffff'\n",
                      p.width, p.height);
+}
+
+/// 1500 as "1.5k".
+std::string in_thousands(double count) {
+  const char* unit = "";
+  for (const char* larger : {"k", "M", "G", "T"}) {
+    if (count < 1000) break;
+    count /= 1000;
+    unit = larger;
+  }
+  return fmt::format("{:.10g}{}", count, unit);
+}
+
+constexpr std::string_view style =
+    "body{font:16px/1.5 sans-serif;color:#111;background:#fff;max-width:60rem;margin:2rem auto;padding:0 "
+    "1rem}h1,h2{line-height:1.2}figure{margin:1.5rem 0}figure "
+    "svg{max-width:100%;height:auto}figcaption,p.note{color:#444;font-size:.9rem}div.wide{overflow-x:auto}"
+    "table{border-collapse:collapse}th,td{border-bottom:1px solid #bbb;padding:.2rem .8rem .2rem "
+    "0;text-align:left;vertical-align:top;overflow-wrap:anywhere}thead th{border-bottom:2px solid "
+    "#111;overflow-wrap:break-word}th[scope=row]{font-weight:normal;color:#444;white-space:nowrap}@media "
+    "print{h2{break-after:avoid}figure{break-inside:avoid}}";
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+/// A drawn picture as part of a page: without the head of a file, with names that no other picture has.
+std::string inlined(const picture& p) {
+  std::string svg = draw(p, picture_format::svg);
+  svg.erase(0, std::min(svg.find("<svg"), svg.size()));
+  svg.insert(std::min<std::size_t>(4, svg.size()),
+             fmt::format(" role=\"img\" aria-label=\"{}\"", as_html(p.title)));
+  replace_all(svg, "<title>Gnuplot</title>", "<title>" + as_html(p.title) + "</title>");
+  for (const char* use : {"id='", "id=\"", "href='#", "url(#"}) replace_all(svg, use, use + p.name + "-");
+  return svg;
 }
 
 } // namespace
@@ -107,30 +142,11 @@ std::string draw(const picture& p, picture_format format) {
 std::string gnuplot_text(const std::string& text) {
   std::string result = "'";
   for (const char c : text) {
-    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
-      result += ' ';
-    else if (c == '\'')
-      result += "''";
-    else
-      result += c;
+    const bool is_control = static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+    result += is_control ? " " : c == '\'' ? "''" : std::string(1, c);
   }
   return result + '\'';
 }
-
-namespace {
-
-/// 1500 as "1.5k".
-std::string in_thousands(double count) {
-  const char* unit = "";
-  for (const char* larger : {"k", "M", "G", "T"}) {
-    if (count < 1000) break;
-    count /= 1000;
-    unit = larger;
-  }
-  return fmt::format("{:.10g}{}", count, unit);
-}
-
-} // namespace
 
 double distance_of_marks(double range) {
   for (double ten = 1;; ten *= 10)
@@ -149,58 +165,13 @@ std::string axis_of_counts(double least, double most) {
                      fmt::join(marks, ", "));
 }
 
-namespace {
-
-constexpr std::string_view style =
-    "body{font:16px/1.5 sans-serif;color:#111;background:#fff;max-width:60rem;margin:2rem auto;padding:0 "
-    "1rem}"
-    "h1,h2{line-height:1.2}figure{margin:1.5rem 0}figure svg{max-width:100%;height:auto}"
-    "figcaption,p.note{color:#444;font-size:.9rem}div.wide{overflow-x:auto}table{border-collapse:collapse}"
-    "th,td{border-bottom:1px solid #bbb;padding:.2rem .8rem .2rem 0;text-align:left;vertical-align:top;"
-    "overflow-wrap:anywhere}thead th{border-bottom:2px solid "
-    "#111;overflow-wrap:break-word}th[scope=row]{font-weight:normal;color:#444;"
-    "white-space:nowrap}@media print{h2{break-after:avoid}figure{break-inside:avoid}}";
-
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-}
-
-/// A drawn picture as part of a page: without the head of a file, with names that no other picture has.
-std::string inlined(const picture& p) {
-  std::string svg = draw(p, picture_format::svg);
-  svg.erase(0, std::min(svg.find("<svg"), svg.size()));
-  svg.insert(std::min<std::size_t>(4, svg.size()),
-             fmt::format(" role=\"img\" aria-label=\"{}\"", as_html(p.title)));
-  replace_all(svg, "<title>Gnuplot</title>", "<title>" + as_html(p.title) + "</title>");
-  for (const char* use : {"id='", "id=\"", "href='#", "url(#"}) replace_all(svg, use, use + p.name + "-");
-  return svg;
-}
-
-} // namespace
-
 std::string as_html(std::string_view text) {
+  static const std::map<char, std::string_view> named{
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   std::string result;
   for (const char c : text) {
-    switch (c) {
-    case '&':
-      result += "&amp;";
-      break;
-    case '<':
-      result += "&lt;";
-      break;
-    case '>':
-      result += "&gt;";
-      break;
-    case '"':
-      result += "&quot;";
-      break;
-    case '\'':
-      result += "&#39;";
-      break;
-    default:
-      result += c;
-    }
+    const auto name = named.find(c);
+    name == named.end() ? result += c : result += name->second;
   }
   return result;
 }

@@ -5,7 +5,6 @@
 
 namespace mailgrad {
 
-/// A picture that gnuplot draws.
 struct picture {
   std::string name; ///< of its file, without a suffix: "loss-time"
   std::string title;
@@ -37,15 +36,10 @@ std::string axis_of_counts(double least, double most);
 
 /// Any text as text of a page, also within an attribute.
 std::string as_html(std::string_view text);
-
 /// The page up to its heading.
 std::string html_begin(std::string_view title, std::string_view heading);
-/// What ends it.
 std::string html_end();
-
 /// A picture, drawn into the page, and its caption below it; without a script, its title and its caption.
-///
-/// Errors  as draw().
 std::string html_figure(const picture& p);
 
 } // namespace mailgrad

@@ -8,16 +8,11 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <optional>
-#include <string_view>
 #include <utility>
 
 namespace mailgrad {
 
 namespace {
-
-/// Commands that set a line style for each run: colour, dashes and marker all differ.
-std::string run_styles();
 
 struct run_style {
   const char* colour; ///< of Okabe & Ito's palette, which the colour-blind can tell apart
@@ -31,6 +26,15 @@ constexpr std::array<run_style, most_runs> styles{{{"#000000", 1, 7, 6},
                                                    {"#009e73", 3, 13, 12},
                                                    {"#cc79a7", 5, 11, 10},
                                                    {"#777777", 1, 15, 14}}};
+
+/// Commands that set a line style for each run: colour, dashes and marker all differ.
+std::string run_styles() {
+  std::string text;
+  for (std::size_t i = 0; i < styles.size(); ++i)
+    text += fmt::format("set style line {} lc rgb '{}' dt {} pt {} ps 0.9 lw 2\n", i + 1, styles[i].colour,
+                        styles[i].dashes, styles[i].marker);
+  return text;
+}
 
 using coordinate = double (*)(const metrics_line&);
 using curve_figure = std::optional<double> metrics_line::*;
@@ -65,36 +69,29 @@ std::size_t add_points(std::string& data, const report_file& run, const axis& x,
   return points;
 }
 
-/// The samples that a figure is of.
-enum class measured_on : std::uint8_t { training, validation, test };
-
-const char* in_words(measured_on samples) {
-  switch (samples) {
-  case measured_on::training:
-    return "training";
-  case measured_on::validation:
-    return "validation";
-  case measured_on::test:
-    break;
-  }
-  return "test";
-}
+/// The samples that a figure is of, and how its line looks beside the one of training.
+struct measured_on {
+  const char* name;
+  int width, dashes;
+};
+constexpr measured_on training_set{"training", 0, 0}, validation_set{"validation", 2, 2},
+    test_set{"test", 1, 3};
 
 /// A line; that of training has about ten markers on it, those of tests have one for each.
-void add_line(plotted& all, const report_file& run, std::size_t which, const axis& x, curve_figure y,
-              const std::string& title, measured_on samples) {
-  const std::string block = fmt::format("${}{}", in_words(samples), which);
+void add_line(plotted& all, std::span<const report_file> runs, std::size_t which, const axis& x,
+              curve_figure y, const measured_on& samples) {
+  const std::string block = fmt::format("${}{}", samples.name, which);
   std::string data;
-  const std::size_t points = add_points(data, run, x, y);
+  const std::size_t points = add_points(data, runs[which], x, y);
   if (points == 0) return;
   all.data += block + " << EOD\n" + data + "EOD\n";
   const std::string how =
-      samples == measured_on::training
+      samples.width == 0
           ? fmt::format("with linespoints ls {} pi {}", which + 1, std::max<std::size_t>(points / 10, 1))
-          : fmt::format("with linespoints ls {} lw {} dt {} pt {} ps 1.2", which + 1,
-                        samples == measured_on::test ? 1 : 2, samples == measured_on::test ? 3 : 2,
-                        styles[which].open_marker);
-  all.plots.push_back(fmt::format("{} using 1:2 {} title {}", block, how, gnuplot_text(title)));
+          : fmt::format("with linespoints ls {} lw {} dt {} pt {} ps 1.2", which + 1, samples.width,
+                        samples.dashes, styles[which].open_marker);
+  all.plots.push_back(fmt::format("{} using 1:2 {} title {}", block, how,
+                                  gnuplot_text(label_of(runs, which) + ", " + samples.name)));
 }
 
 /// The moment of a switch, between the points of the curve.
@@ -142,11 +139,9 @@ std::string axis_over(std::span<const report_file> runs, const axis& x) {
 plotted losses(std::span<const report_file> runs, const axis& x) {
   plotted all;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::string label = label_of(runs, i);
-    add_line(all, runs[i], i, x, &metrics_line::train_loss, label + ", training", measured_on::training);
-    add_line(all, runs[i], i, x, &metrics_line::validation_loss, label + ", validation",
-             measured_on::validation);
-    add_line(all, runs[i], i, x, &metrics_line::test_loss, label + ", test", measured_on::test);
+    add_line(all, runs, i, x, &metrics_line::train_loss, training_set);
+    add_line(all, runs, i, x, &metrics_line::validation_loss, validation_set);
+    add_line(all, runs, i, x, &metrics_line::test_loss, test_set);
   }
   if (all.plots.empty()) return all;
   add_switches(all, runs, x);
@@ -157,9 +152,8 @@ plotted losses(std::span<const report_file> runs, const axis& x) {
 plotted tests(std::span<const report_file> runs, curve_figure on_test, curve_figure on_validation) {
   plotted all;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::string label = label_of(runs, i);
-    add_line(all, runs[i], i, axes[0], on_validation, label + ", validation", measured_on::validation);
-    add_line(all, runs[i], i, axes[0], on_test, label + ", test", measured_on::test);
+    add_line(all, runs, i, axes[0], on_validation, validation_set);
+    add_line(all, runs, i, axes[0], on_test, test_set);
   }
   return all;
 }
@@ -176,74 +170,24 @@ picture make(std::string name, std::string title, const axis& x, const char* y_l
   return p;
 }
 
-std::string run_styles() {
-  std::string text;
-  for (std::size_t i = 0; i < styles.size(); ++i)
-    text += fmt::format("set style line {} lc rgb '{}' dt {} pt {} ps 0.9 lw 2\n", i + 1, styles[i].colour,
-                        styles[i].dashes, styles[i].marker);
-  return text;
-}
-
-} // namespace
-
-std::string label_of(std::span<const report_file> runs, std::size_t which) {
-  std::string policy = runs[which].report.policy;
-  constexpr std::size_t most = 48;
-  if (policy.size() > most) {
-    std::size_t end = most;
-    while (end > 0 && (static_cast<unsigned char>(policy[end]) & 0xC0U) == 0x80U) --end; // whole characters
-    policy.resize(end);
-    policy += "...";
-  }
-  return runs.size() == 1 ? policy : fmt::format("{}: {}", which + 1, policy);
-}
-
-std::string format_loss(std::span<const report_file> runs) {
-  const auto has_loss = [](const report_file& run) {
-    return std::ranges::any_of(run.report.curve,
-                               [](const metrics_line& p) { return p.train_loss || p.tested(); });
-  };
-  const bool any = std::ranges::any_of(runs, has_loss);
-  std::string text =
-      any ? "Each point of a training loss is the mean since the point before." : "There is no loss to draw.";
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    if (!runs[i].has_curve)
-      text += fmt::format(
-          " Run {} is not shown: its report has no field 'curve', which older versions did not write.",
-          i + 1);
-  if (!any && std::ranges::all_of(runs, &report_file::has_curve))
-    text += " A run in virtual time keeps none on its way; 'mailgrad lab sweep' draws those of such runs.";
-  return text;
-}
-
-namespace {
-
 std::vector<picture> loss_pictures(std::span<const report_file> runs) {
   std::vector<picture> pictures;
+  const auto add = [&](std::string name, std::string title, const axis& x, const char* y_label,
+                       const plotted& all) {
+    if (!all.plots.empty()) pictures.push_back(make(std::move(name), std::move(title), x, y_label, all));
+  };
   for (const axis& x : axes)
-    if (const plotted all = losses(runs, x); !all.plots.empty())
-      pictures.push_back(
-          make(fmt::format("loss-{}", x.name), fmt::format("Loss against {}", x.name), x, "loss", all));
+    add(fmt::format("loss-{}", x.name), fmt::format("Loss against {}", x.name), x, "loss", losses(runs, x));
   if (pictures.empty()) return {};
-  if (const plotted all = tests(runs, &metrics_line::test_accuracy, &metrics_line::validation_accuracy);
-      !all.plots.empty())
-    pictures.push_back(
-        make("accuracy-time", "Accuracy against time", axes[0], "accuracy [share of samples]", all));
-  if (const plotted all = tests(runs, &metrics_line::test_rmse, &metrics_line::validation_rmse);
-      !all.plots.empty())
-    pictures.push_back(make("rmse-time", "Error against time", axes[0], "RMSE [unit of the targets]", all));
+  add("accuracy-time", "Accuracy against time", axes[0], "accuracy [share of samples]",
+      tests(runs, &metrics_line::test_accuracy, &metrics_line::validation_accuracy));
+  add("rmse-time", "Error against time", axes[0], "RMSE [unit of the targets]",
+      tests(runs, &metrics_line::test_rmse, &metrics_line::validation_rmse));
   return pictures;
 }
 
 constexpr std::array worker_time_parts{"computing", "waiting at barriers", "waiting at a bound",
                                        "waiting for batches", "exchange and other"};
-
-/// How a worker spent a run.
-struct worker_times {
-  std::size_t run = 0; ///< from 0
-  std::string worker;  ///< its rank, or "all" for the mean of all workers of the run
-  std::array<double, worker_time_parts.size()> shares{}; ///< of the run, in per cent
-};
 
 constexpr std::size_t most_bars = 40;
 
@@ -269,18 +213,17 @@ std::vector<part_seconds> seconds_of_workers(const training_report& r) {
   return all;
 }
 
-worker_times shares_of(std::size_t run, std::string name, const part_seconds& parts, double wall) {
-  worker_times t{run, std::move(name), {}};
+/// How a worker spent a run, in per cent. Its name is its rank, or "all" for the mean of all workers.
+std::string bar_of(const std::string& name, const part_seconds& parts, double wall) {
+  std::string bar = name;
   double known = 0;
-  for (std::size_t part = 0; part < parts.size(); ++part) {
-    known += parts[part];
-    t.shares[part] = 100 / wall * parts[part];
+  for (const double seconds : parts) {
+    known += seconds;
+    bar += fmt::format(" {:.6g}", 100 / wall * seconds);
   }
-  t.shares.back() = 100 / wall * std::max(0.0, wall - known);
-  return t;
+  return bar + fmt::format(" {:.6g}\n", 100 / wall * std::max(0.0, wall - known));
 }
 
-/// All workers of a run as one, with the mean of each of their times.
 part_seconds mean_of(const std::vector<part_seconds>& workers) {
   part_seconds all{};
   for (const part_seconds& w : workers)
@@ -289,11 +232,15 @@ part_seconds mean_of(const std::vector<part_seconds>& workers) {
   return all;
 }
 
-std::string bars_of(std::span<const worker_times> all, std::size_t run) {
-  std::string data;
-  for (const worker_times& t : all)
-    if (t.run == run) data += fmt::format("{} {:.6g}\n", t.worker, fmt::join(t.shares, " "));
-  return data;
+/// The times of each worker, or of the mean worker where there are too many to show.
+std::string bars_of(const training_report& r, bool each) {
+  if (r.wall_seconds <= 0) return {};
+  const std::vector<part_seconds> workers = seconds_of_workers(r);
+  if (!each) return bar_of("all", mean_of(workers), r.wall_seconds);
+  std::string bars;
+  for (std::size_t rank = 0; rank < workers.size(); ++rank)
+    bars += bar_of(std::to_string(rank), workers[rank], r.wall_seconds);
+  return bars;
 }
 
 /// The bars of one run. The first run names the parts in the legend.
@@ -306,35 +253,19 @@ std::string plots_of(std::string_view label, std::size_t which, bool first) {
   return plots;
 }
 
-/// The times of each worker, or of the mean worker of each run where there are too many to show.
-std::vector<worker_times> times_of_workers(std::span<const report_file> runs) {
-  std::size_t bars = 0;
-  for (const report_file& run : runs) bars += run.report.workers;
-  std::vector<worker_times> all;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const double wall = runs[i].report.wall_seconds;
-    const std::vector<part_seconds> workers = seconds_of_workers(runs[i].report);
-    if (wall <= 0) continue;
-    if (bars > most_bars) all.push_back(shares_of(i, "all", mean_of(workers), wall));
-    for (std::size_t rank = 0; bars <= most_bars && rank < workers.size(); ++rank)
-      all.push_back(shares_of(i, std::to_string(rank), workers[rank], wall));
-  }
-  return all;
-}
-
-/// How much of the run each worker computed and waited.
 picture worker_time_picture(std::span<const report_file> runs) {
   picture p{"time-workers", "Where the time of the workers went", {}, {}};
-  const std::vector<worker_times> all = times_of_workers(runs);
+  std::size_t workers = 0;
+  for (const report_file& run : runs) workers += run.report.workers;
+  const bool each = workers <= most_bars;
   std::string data, plots;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::string bars = bars_of(all, i);
+    const std::string bars = bars_of(runs[i].report, each);
     if (bars.empty()) continue;
     data += fmt::format("$run{} << EOD\n{}EOD\n", i, bars);
     plots += plots_of(runs.size() == 1 ? "" : fmt::format("run {}", i + 1), i, plots.empty());
   }
   if (plots.empty()) return p;
-  const bool each = all.front().worker != "all";
   p.script =
       data + fmt::format(
                  "set title {}\nset ylabel 'share of the run [%]'\nset xlabel {} offset 0,{}\nset bmargin 6\n"
@@ -347,7 +278,6 @@ picture worker_time_picture(std::span<const report_file> runs) {
   return p;
 }
 
-/// Mean and longest time of each part of a gradient's way.
 picture gradient_time_picture(std::span<const report_file> runs) {
   picture p{"time-gradient", "Where the time of a gradient went", {}, {}};
   std::vector<std::string> names;
@@ -421,7 +351,6 @@ std::map<std::uint64_t, double> shares(const staleness_histogram& gaps, const ga
   return all;
 }
 
-/// The same as lines of a data block.
 std::string share_lines(const staleness_histogram& gaps, const gap_axis& axis) {
   std::string data;
   for (const auto& [box, share] : shares(gaps, axis))
@@ -461,7 +390,6 @@ std::string panel(const staleness_histogram& gaps, const expected_staleness& wan
   return text;
 }
 
-/// The last panel says what is what.
 std::string legend(const expected_staleness& wanted) {
   std::string plots = fmt::format("NaN {} title 'measured'", measured);
   if (wanted.geometric) plots += fmt::format(", NaN {} title 'law of random steps'", expected);
@@ -469,8 +397,7 @@ std::string legend(const expected_staleness& wanted) {
     plots += fmt::format(", NaN with lines {} title '{}'", mean_line,
                          wanted.at_most ? "bound of the mean" : "mean expected");
   return "unset title\nunset border\nunset tics\nunset xlabel\nunset ylabel\nunset grid\nset key center "
-         "center Left "
-         "reverse samplen 2\nplot [0:1] [0:1] " +
+         "center Left reverse samplen 2\nplot [0:1] [0:1] " +
          plots + '\n';
 }
 
@@ -489,7 +416,6 @@ double highest(const std::vector<staleness_histogram>& workers, const gap_axis& 
   return most;
 }
 
-/// A histogram for each worker of a run, beside what its policy lets expect.
 picture staleness_picture(std::span<const report_file> runs, std::size_t which) {
   const training_report& run = runs[which].report;
   picture p{fmt::format("staleness-{}", which + 1), "Staleness under " + label_of(runs, which), {}, {}};
@@ -531,7 +457,6 @@ std::string cosines_by_gap(const report_file& run) {
   return data;
 }
 
-/// The mean gap at each lag that is frequent enough to have one.
 std::string mean_gaps(const report_file& run) {
   constexpr int frequent = 5;
   std::map<std::uint64_t, std::pair<double, int>> sums;
@@ -569,7 +494,6 @@ picture scatter(std::span<const report_file> runs, picture p, const std::string&
   return p;
 }
 
-/// Gap against lag, and cosine against gap, of the sampled gradients.
 std::vector<picture> sample_pictures(std::span<const report_file> runs) {
   return {
       scatter(runs, {"gap-lag", "How far weights moved within a lag", {}, {}},
@@ -581,6 +505,36 @@ std::vector<picture> sample_pictures(std::span<const report_file> runs) {
 }
 
 } // namespace
+
+std::string label_of(std::span<const report_file> runs, std::size_t which) {
+  std::string policy = runs[which].report.policy;
+  constexpr std::size_t most = 48;
+  if (policy.size() > most) {
+    std::size_t end = most;
+    while (end > 0 && (static_cast<unsigned char>(policy[end]) & 0xC0U) == 0x80U) --end; // whole characters
+    policy.resize(end);
+    policy += "...";
+  }
+  return runs.size() == 1 ? policy : fmt::format("{}: {}", which + 1, policy);
+}
+
+std::string format_loss(std::span<const report_file> runs) {
+  const auto has_loss = [](const report_file& run) {
+    return std::ranges::any_of(run.report.curve,
+                               [](const metrics_line& p) { return p.train_loss || p.tested(); });
+  };
+  const bool any = std::ranges::any_of(runs, has_loss);
+  std::string text =
+      any ? "Each point of a training loss is the mean since the point before." : "There is no loss to draw.";
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (!runs[i].has_curve)
+      text += fmt::format(
+          " Run {} is not shown: its report has no field 'curve', which older versions did not write.",
+          i + 1);
+  if (!any && std::ranges::all_of(runs, &report_file::has_curve))
+    text += " A run in virtual time keeps none on its way; 'mailgrad lab sweep' draws those of such runs.";
+  return text;
+}
 
 std::vector<picture> pictures_of(std::span<const report_file> runs) {
   std::vector<picture> all = loss_pictures(runs);

@@ -3,10 +3,7 @@
 #include <mailgrad/cli/report/gnuplot.hpp>
 #include <mailgrad/cli/report/report_file.hpp>
 
-#include <cstddef>
 #include <span>
-#include <string>
-#include <vector>
 
 namespace mailgrad {
 

@@ -77,22 +77,6 @@ expected_staleness of_policy(const training_report& r, const std::string& policy
   return unknown("For this policy no law is known.");
 }
 
-} // namespace
-
-std::vector<expected_staleness> expected_of(const training_report& r, const std::string& policy,
-                                            std::size_t workers) {
-  if (!r.switches.empty() || policy.find('@') != std::string::npos)
-    return std::vector(workers, unknown("The policy changed in mid-run, so no single law holds."));
-  if (name_of_choice(policy) != "async") return std::vector(workers, of_policy(r, policy));
-  const std::vector<std::uint64_t> gradients = gradients_of_workers(r);
-  std::vector<expected_staleness> all;
-  for (std::size_t worker = 0; worker < workers; ++worker)
-    all.push_back(of_async(gradients[worker], r.updates));
-  return all;
-}
-
-namespace {
-
 using json = nlohmann::ordered_json;
 
 constexpr std::size_t most_bytes = std::size_t{1} << 26;
@@ -105,8 +89,8 @@ constexpr std::size_t most_points = 100'000;
 std::string content_of(const std::string& file) {
   std::error_code unknown;
   if (std::filesystem::is_directory(file, unknown))
-    throw_malformed(file, "expected a report, found a folder; name the file that 'mailgrad train --report' "
-                          "wrote");
+    throw_malformed(file,
+                    "expected a report, found a folder; name the file that 'mailgrad train --report' wrote");
   errno = 0;
   std::ifstream in(file, std::ios::binary);
   if (!in) throw_unreadable(file, errno != 0 ? errno : EIO);
@@ -152,11 +136,10 @@ void check_sampled(const report_fields& f, const std::vector<sampled_figures>& s
 
 void check_ledger(const report_fields& f, const training_report& r) {
   if (r.ledger.balances() || r.ended == "failed") return;
-  f.contradict(
-      fmt::format("ledger: {} produced = {} applied + {} merged + {} discarded + {} lost does not balance, "
-                  "and the run is said to have {}",
-                  r.ledger.produced, r.ledger.applied, r.ledger.merged, r.ledger.discarded_in_all(),
-                  r.ledger.lost, r.ended));
+  f.contradict(fmt::format("ledger: {} produced = {} applied + {} merged + {} discarded + {} lost does not "
+                           "balance, and the run is said to have {}",
+                           r.ledger.produced, r.ledger.applied, r.ledger.merged, r.ledger.discarded_in_all(),
+                           r.ledger.lost, r.ended));
 }
 
 /// What only the page reads. A report of an older version may lack the fields that are not `needed`.
@@ -181,6 +164,18 @@ void check_page(const report_fields& f) {
 }
 
 } // namespace
+
+std::vector<expected_staleness> expected_of(const training_report& r, const std::string& policy,
+                                            std::size_t workers) {
+  if (!r.switches.empty() || policy.find('@') != std::string::npos)
+    return std::vector(workers, unknown("The policy changed in mid-run, so no single law holds."));
+  if (name_of_choice(policy) != "async") return std::vector(workers, of_policy(r, policy));
+  const std::vector<std::uint64_t> gradients = gradients_of_workers(r);
+  std::vector<expected_staleness> all;
+  for (std::size_t worker = 0; worker < workers; ++worker)
+    all.push_back(of_async(gradients[worker], r.updates));
+  return all;
+}
 
 report_file read_report(const std::string& path) {
   const std::string content = content_of(path);

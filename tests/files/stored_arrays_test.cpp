@@ -169,7 +169,7 @@ const std::pair<std::string, const char*> arrays_that_lie[] = {
     {npy("<f4", "(1000000000000,)", "12345678"), "found 8 bytes"},
     {npy("<f4", "(1,)", "12345"), "found 5 bytes"},
     {npy("<f4", "(2,)", "123456789"), "found 9 bytes"},
-    {npy("<f4", "(0, 5)", "1234"), "needs 0 numbers of 4 bytes, found 4"},
+    {npy("<f4", "(0, 5)", "1234"), "needs 0 numbers of 4 bytes, found 4 bytes"},
     {"short", "expected an array of numpy, found 5 bytes"},
     {"", "expected an array of numpy, found 0 bytes"},
     {std::string("\x93NUMPY\1\0\xff\xff{'descr': ", 20), "its header is longer than the array"},

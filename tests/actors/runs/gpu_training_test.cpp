@@ -569,8 +569,9 @@ TEST_F(GpuRunTests, WriteTheTextThatTheHostWrites) {
     const model_function model = *built_in_model("gpt:layers=1,width=16,heads=2,dropout=0.1");
     const auto data = text();
     training run(model, data, o);
-    EXPECT_EQ(tested_there(run).sample, write_text(model, request_for(*data, 8), run.layout(),
-                                                   run.parameters(), data->class_names, o.text));
+    const training_report r = tested_there(run);
+    EXPECT_EQ(r.sample, write_text(model, request_for(*data, 8), run.layout(), run.parameters(),
+                                   data->class_names, o.text));
   }
 }
 
