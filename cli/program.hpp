@@ -54,8 +54,8 @@ struct finished_run {
   int code;
 };
 
-/// That of a run. One that ended early because its options or somebody asked for it has done its work. A
-/// signal decides only if it ended the training or the test; 0: there was none.
+/// The exit code of a run. One that ended early because its options or somebody asked for it has done its
+/// work. A signal decides only if it ended the training or the test; 0: there was none.
 int exit_code_of(const training_report& r, int signal);
 
 /// Trains as the words say, which `parser` has read, and prints and writes what they ask for. Returns an exit

@@ -18,7 +18,7 @@ using json = nlohmann::json;
 constexpr const char* version_name = "format_version";
 
 /// JSON has no such numbers.
-json special(double x) { return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf"; }
+json special_name(double x) { return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf"; }
 
 std::optional<double> special(const json& j) {
   if (j == "nan") return std::numeric_limits<double>::quiet_NaN();
@@ -116,7 +116,7 @@ void saved_fields::value(bool& x) {
 void saved_fields::value(double& x) {
   json& here = tree_->here();
   if (!reads()) {
-    here = std::isfinite(x) ? json(x) : special(x);
+    here = std::isfinite(x) ? json(x) : special_name(x);
   } else if (const auto found = special(here)) {
     x = *found;
   } else if (!here.is_number()) {

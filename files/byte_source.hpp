@@ -61,9 +61,9 @@ private:
   std::uint64_t bytes_ = 0; ///< size of the file
   std::uint64_t taken_ = 0; ///< bytes read from the file
   std::vector<std::uint8_t> buffer_;
-  std::span<const std::uint8_t> pending_; ///< read and not yet given out or unpacked
-  std::unique_ptr<z_stream_s, ends> packed_;
-  bool finished_ = false; ///< the last gzip member ended well
+  std::span<const std::uint8_t> pending_;    ///< read and not yet given out or unpacked
+  std::unique_ptr<z_stream_s, ends> packed_; ///< null for a plain file
+  bool finished_ = false;                    ///< the last gzip member ended well
   std::uint64_t offset_ = 0;
 };
 

@@ -184,6 +184,7 @@ std::size_t convert(npy_number from, const char* bytes, std::span<To> to) {
                                     convert<std::int64_t>,  convert<std::int32_t>,  convert<std::int16_t>,
                                     convert<std::int8_t>,   convert<std::uint64_t>, convert<std::uint32_t>,
                                     convert<std::uint16_t>, convert<std::uint8_t>,  convert<std::uint8_t>};
+  static_assert(std::size(in_order) == static_cast<std::size_t>(npy_number::boolean) + 1);
   return in_order[static_cast<std::size_t>(from)](bytes, to);
 }
 

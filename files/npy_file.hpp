@@ -12,7 +12,7 @@
 
 namespace mailgrad {
 
-/// The type of the numbers of an array of numpy.
+/// The type of the numbers of an array of numpy. npy_file.cpp has a table in this order.
 enum class npy_number : std::uint8_t { f64, f32, f16, i64, i32, i16, i8, u64, u32, u16, u8, boolean };
 
 std::size_t byte_size(npy_number n) noexcept;

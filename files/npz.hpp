@@ -24,6 +24,7 @@ struct npz_array {
   std::uint64_t bytes = 0; ///< of the entry, unpacked
 };
 
+/// Closes an archive of libzip, and writes nothing to it.
 struct zip_closer {
   void operator()(zip* archive) const noexcept;
 };

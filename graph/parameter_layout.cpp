@@ -29,6 +29,7 @@ public:
 
   std::size_t last() const noexcept { return last_; }
 
+  /// The position of a place, in floats.
   std::size_t position(std::size_t place) const {
     const auto r = std::ranges::upper_bound(runs_, place, {}, &run::first) - 1;
     return std::min(r->end, r->begin + (place - r->first) * r->grain);

@@ -52,9 +52,8 @@ struct convolution_shape {
 
 /// One of the three passes of a convolution, prepared for one shape.
 ///
-/// Errors  device_error for a stream of another kind of device than the plan's, and for one of a GPU in a
-///         build without CUDA; shape_error on a GPU for 2^31 windows or pixels, or more, and for images of
-///         as many values.
+/// Errors  device_error for a stream of another kind of device than the plan's; shape_error on a GPU for
+///         2^31 windows or pixels, or more, and for images of as many values.
 /// Threads one caller at a time. The same operands give the same bits.
 class convolution_plan {
 public:

@@ -92,6 +92,7 @@ strided_copy::strided_copy(const shape& extents, const element_places& from, con
   put_inner_axes_last();
 }
 
+/// The axis is joined to the last one if both continue each other in both memories.
 void strided_copy::add(const copied_axis& next) noexcept {
   if (next.extent == 1) return;
   copied_axis* last = rank_ == 0 ? nullptr : &axes_[rank_ - 1];

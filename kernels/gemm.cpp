@@ -194,6 +194,7 @@ method choose(const gemm_shape& g) {
   return g.k >= 2 * simd::width ? method::dots : method::panels;
 }
 
+/// The shape of C^T = B^T A^T.
 gemm_shape mirrored(const gemm_shape& g) {
   const auto other = [](operand_order o) {
     return o == operand_order::as_is ? operand_order::transposed : operand_order::as_is;

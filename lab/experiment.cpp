@@ -1,5 +1,6 @@
 #include <mailgrad/lab/experiment.hpp>
 #include <mailgrad/lab/sweep/sweep_folder.hpp>
+#include <mailgrad/lab/theory.hpp>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,10 @@
 #include <utility>
 
 namespace mailgrad::lab {
+
+double seeds_mean::by_chance() const {
+  return students_quantile(spread.seeds - 1, 1e-4) * spread.error_of_mean();
+}
 
 // One function of each source in experiments/.
 using run_function = void(const experiment_options& options, experiment_result& result);

@@ -41,7 +41,8 @@ struct seeds_mean {
 
   /// So far off, or farther, is the mean of normal values by chance in one of 10,000 cases: Student's
   /// quantile times the standard error. With 600 values it is 3.9 standard errors, with 40 it is 4.3, and
-  /// with two it is thousands. Where theory knows how far values differ, chance_of_mean() is narrower.
+  /// with two it is thousands. Where theory knows how far values differ, chance_of_mean()
+  /// (experiments/quadratic_run.hpp) is narrower.
   double by_chance() const;
 };
 

@@ -4,6 +4,7 @@
 #include <mailgrad/engine/worker/local_samples.hpp>
 #include <mailgrad/files/digests.hpp>
 #include <mailgrad/lab/virtual_run.hpp>
+#include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <fmt/format.h>
 
@@ -22,7 +23,7 @@ namespace {
 /// Reads the shards of a run in virtual time, between two events.
 ///
 ///     idle --read_shard--> asking --shard_read of every shard--> idle
-/// Guarantees  `take` has had what each says when no message is under way any more, if every shard lives.
+/// Guarantees  if every shard lives, `take` has had the answer of each once no message is under way.
 class shard_reader {
 public:
   static constexpr const char* name = "mailgrad.shard-reader";

@@ -16,7 +16,6 @@
 #include <mailgrad/lab/links/worker_link.hpp>
 #include <mailgrad/lab/virtual_clock.hpp>
 #include <mailgrad/optim/identity.hpp>
-#include <mailgrad/tensor/hogwild_store.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -24,6 +23,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace mailgrad::lab {
 
@@ -52,8 +52,8 @@ struct virtual_run_options {
   std::function<void(const training_progress&)> on_progress{}; ///< called now and then; may be empty
   /// Asked now and then; true: the run ends when every worker has finished its step. May be empty.
   std::function<bool()> stop{};
-  /// Called when a worker begins a step, with the weights that it has read, float32[layout().size()]. It
-  /// needs a run with one shard. May be empty.
+  /// Called when a worker begins a step, with the weights that it has read, float32[layout().size()]. A
+  /// run with several shards is refused then. May be empty.
   std::function<void(rank, instant, std::span<const float>)> on_read{};
   /// Whether worker r of M trains on the samples r, r + M, and so on alone, as local_sample_runner has it.
   bool local_samples = false;
@@ -158,7 +158,7 @@ private:
   std::vector<caf::actor> links_;
   std::vector<std::shared_ptr<const simulated_runner>> simulated_; ///< by rank, the last of each
   std::optional<late_steps> late_;                                 ///< none unless workers are interrupted
-  std::uint64_t version_ = 0;                                      ///< of the weights, if they are
+  std::uint64_t version_ = 0; ///< of the weights, while workers are interrupted
   bool stopping_ = false;
   running_stat losses_;     ///< since the last test
   std::vector<float> read_; ///< the weights that are tested

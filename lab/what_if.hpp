@@ -50,8 +50,9 @@ double total_variation(const staleness_histogram& a, const staleness_histogram& 
 /// conditions: the same model, samples and seeds, and as many mini-batches.
 ///
 /// Assumes  how long a step takes does not depend on the policy or on how many workers there are, although
-///          real workers share cores and memory. Worker r of more than M recorded ones has the steps of worker
-///          r mod M, from another place on. When a worker makes more steps than it has recorded, they begin anew.
+///          real workers share cores and memory. Worker r of more than M recorded ones has the steps of
+///          worker r mod M, from another place on. When a worker makes more steps than it has recorded,
+///          they begin anew.
 /// Differs  updates and messages take no time of their own: it is within that of the steps. Batches are dealt
 ///          in the order in which virtual workers ask.
 /// Guarantees  as virtual_run. With nothing changed, gradients come in the order of the first shard of the

@@ -32,7 +32,8 @@ private:
   int number_ = -1;
 };
 
-/// Errors  std::system_error for what the system has just refused.
+/// To be called right after the call that the system has refused.
+/// Errors  std::system_error with its `errno`.
 [[noreturn]] inline void fail_in_system(const std::string& words) {
   throw std::system_error(errno, std::generic_category(), words);
 }

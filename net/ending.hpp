@@ -48,6 +48,7 @@ class protocol_error : public std::runtime_error {
 public:
   explicit protocol_error(const std::string& words, end_reason reason = end_reason::malformed)
       : std::runtime_error(words), reason_(reason) {}
+  /// Words by a format, for end_reason::malformed; another reason takes whole words.
   template <class... Parts>
   requires(sizeof...(Parts) > 0) explicit protocol_error(fmt::format_string<Parts...> words, Parts&&... parts)
       : protocol_error(fmt::format(words, std::forward<Parts>(parts)...)) {}

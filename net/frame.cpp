@@ -4,6 +4,8 @@
 
 #include <boost/endian/conversion.hpp>
 
+#include <algorithm>
+
 namespace mailgrad::net {
 
 namespace {
@@ -42,6 +44,7 @@ constexpr std::array<kind_of_frame, 12> kinds{{{"", 0},
                                                {"goodbye", 1024},
                                                {"lent", most_tag_bytes + 32},
                                                {"returned", 8}}};
+static_assert(kinds.size() == static_cast<std::size_t>(frame_kind::returned) + 1);
 
 /// What a frame of any version must be readable as.
 bool outlives_versions(frame_kind k) { return k == frame_kind::hello || k == frame_kind::refusal; }
@@ -178,8 +181,8 @@ bytes whole_frame(frame_header h, byte_view payload) {
     throw std::length_error(fmt::format("{}: expected at most {} bytes, found {}", to_string(h.kind),
                                         most_payload_bytes(h.kind), payload.size()));
   const header_bytes header = header_of(h, payload);
-  bytes frame(header.begin(), header.end());
-  frame.insert(frame.end(), payload.begin(), payload.end());
+  bytes frame(header.size() + payload.size());
+  std::ranges::copy(payload, std::ranges::copy(header, frame.begin()).out);
   return frame;
 }
 

@@ -35,6 +35,7 @@ public:
   frame_writer& text(std::string_view text);
   /// The bytes alone, so the reader must know how many they are.
   frame_writer& raw(byte_view data);
+  /// Of a writer into bytes of its own: all of them. It is empty then.
   bytes take() { return std::move(own_); }
 
 private:
@@ -138,7 +139,7 @@ void check_magic(byte_view first);
 
 /// Errors  protocol_error if the payload is not the one that the header was made for.
 void check_payload(const frame_header& h, byte_view payload);
-/// The header with the length and the checksum of this payload.
+/// The header with the length and the checksum of this payload, which its kind must allow.
 header_bytes header_of(frame_header h, byte_view payload);
 
 /// The same with the payload behind it.

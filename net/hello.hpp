@@ -56,12 +56,15 @@ inline constexpr std::size_t most_features = 32;
 inline constexpr std::size_t most_feature_name_bytes = 32;
 inline constexpr std::size_t most_feature_value_bytes = 256;
 
+/// The records of a greeting as they are sent.
 /// Errors  std::length_error if there are too many, or one is too long or has no name.
 bytes encode(const features& all);
 
-/// Reads them, and nothing behind them. `frame` names it in errors.
+/// Reads the records of a greeting, and nothing behind them. `frame` names it in errors.
 /// Errors  protocol_error, also for a name that stands there twice.
 features decode_features(std::string_view frame, byte_view payload);
+
+/// The text of a feature, as a view into `all`; none if it is not there.
 std::optional<std::string_view> found_in(const features& all, std::string_view name) noexcept;
 
 /// The number of a feature in decimal, none if it is not there.
@@ -145,6 +148,7 @@ bytes encode(const welcome& w);
 bytes encode(const refusal& r);
 /// Errors  protocol_error.
 welcome decode_welcome(byte_view payload);
+/// Errors  protocol_error.
 refusal decode_refusal(byte_view payload);
 
 /// What a server demands of a peer in one record.

@@ -40,9 +40,9 @@ namespace mailgrad::net {
 /// The longest name of a server in the memory of one machine.
 inline constexpr std::size_t most_memory_name = 64;
 
-/// Whether an address is of the memory of this machine, "memory:NAME", or that of a rank of MPI, "mpi:RANK",
-/// where HOST:PORT stands elsewhere.
+/// Whether it is "memory:NAME", where HOST:PORT stands elsewhere.
 bool is_memory_address(std::string_view address) noexcept;
+/// Whether it is "mpi:RANK".
 bool is_mpi_address(std::string_view address) noexcept;
 
 std::string memory_address(std::string_view name);

@@ -2,9 +2,7 @@
 
 #include <mailgrad/net/server_end.hpp>
 
-#include <future>
 #include <random>
-#include <thread>
 
 namespace mailgrad::net {
 
@@ -86,17 +84,5 @@ public:
     return std::uint64_t{source()} << 32 | source();
   }
 };
-
-/// Does something on the thread of a loop and waits for the result; at once, if this is that thread. `loop`
-/// has post(), which any thread may call.
-/// Errors  those of `work`.
-template <class Loop, class Work>
-std::invoke_result_t<Work> call_on(const std::thread& thread, Loop& loop, Work work) {
-  if (std::this_thread::get_id() == thread.get_id()) return work();
-  const auto task = std::make_shared<std::packaged_task<std::invoke_result_t<Work>()>>(std::move(work));
-  auto result = task->get_future();
-  loop.post([task] { (*task)(); });
-  return result.get();
-}
 
 } // namespace mailgrad::net

@@ -112,6 +112,7 @@ public:
   /// is room for another. What stays unread is no silence of the peer, which the control connection tells.
   /// Nor does silence count for as long again, since the system tries what was not taken ever more seldom.
   bool reads_bulk(bool has_room, instant now);
+  /// Bytes came, in any cuts.
   void receive(plane p, byte_view data, instant now);
   /// Where the next bytes of a body belong, to be told by filled(); empty if something else comes next, or
   /// after the end. Saves a copy.

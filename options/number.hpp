@@ -10,7 +10,8 @@
 
 namespace mailgrad {
 
-/// The number that all of `text` spells.
+/// The number that all of `text` spells; empty for any other text, and for a number that the type cannot
+/// hold.
 template <class Number>
 std::optional<Number> number_of_all(std::string_view text) {
   Number number = 0;

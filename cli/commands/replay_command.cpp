@@ -81,7 +81,8 @@ int replay_with(const std::string& file, const train_args& w, const option_args&
       [](const std::string& options) { return "it repeats on such GPUs alone; name such by " + options; });
   const auto [again, code] = train_again(args_for_train(w, looks, *what), what, w.checkpoints);
   if (again.ended == "stopped" || again.ended == "failed") {
-    if (code != exit_code::done) return code; // which would say that the parameters are the same
+    // Code 0 would say that the parameters are the same.
+    if (code != exit_code::done) return code;
     say_failure("the replay was stopped before its end, so nothing was compared");
     return exit_code::failed;
   }

@@ -26,7 +26,7 @@ void require_folder(const char* option, const std::string& folder) {
            why ? why.message() : "there is a file of that name");
 }
 
-/// Whoever draws is asked before anything is written.
+/// Draws everything before it writes the first file: if gnuplot is missing or fails, nothing was replaced.
 int report(const report_args& w) {
   if (w.reports.size() > most_runs)
     reject("report: {} runs; at most {} can be told apart in one picture", w.reports.size(), most_runs);

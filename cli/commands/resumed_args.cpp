@@ -136,7 +136,7 @@ std::vector<std::string> plugins_of_run(const checkpoint& from, const option_arg
   return plugins_in(words);
 }
 
-/// A card of 0 may come from whoever wrote the file.
+/// At least 1: a checkpoint may come from anybody, and its card may say 0.
 std::uint32_t workers_of(const checkpoint& from) { return std::max(1U, card_of(from).workers); }
 
 std::string on_cores(std::uint32_t workers, std::uint32_t each) {

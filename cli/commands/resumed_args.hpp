@@ -18,7 +18,8 @@ struct chosen_checkpoint {
 /// Errors  file_error: there is none.
 chosen_checkpoint checkpoint_to_resume(const checkpoint_args& w);
 
-/// What the checkpoint says of its run. This and all below throw archive_error if it lacks that.
+/// What the checkpoint says of its run.
+/// Errors  archive_error if it lacks that, as all functions below that read a checkpoint.
 checkpoint_card card_of(const checkpoint& from);
 /// The steps that were done, and the policies from then on, as --policy has them: "sync, ssp:1@2000".
 inline std::uint64_t steps_done(const checkpoint& from) { return card_of(from).steps; }

@@ -119,9 +119,11 @@ open_options opened_as(const train_args& w);
 ///
 /// Errors  std::invalid_argument, device_error: in one line, the wrong word and what would be right.
 training_options understood(const train_args& w);
-checkpoint_options understood(const checkpoint_args& w);
 /// The same, with the weights that --load names.
+/// Errors  as understood() and load_weights().
 training_options with_first_weights(const train_args& w);
+/// Errors  std::invalid_argument in one line: --checkpoint-every is no interval.
+checkpoint_options understood(const checkpoint_args& w);
 run_inputs inputs_of(const train_args& w, const recording* replay = nullptr);
 
 /// The words of a command that leaves rule and devices open. The words of a recording, of a checkpoint and of

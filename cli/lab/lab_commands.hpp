@@ -51,8 +51,8 @@ void write_result(const std::filesystem::path& file, const std::string& content)
 void write_drawn(const std::filesystem::path& folder, const std::string& prefix,
                  std::span<const picture> pictures);
 
-/// Calls what draws and writes pictures. One that cannot be drawn makes no difference to what was found, and
-/// is said.
+/// Calls a function that draws and writes pictures. If it cannot draw, the results stay as they are, and a
+/// line says why.
 void write_if_drawn(const std::function<void()>& draw_all);
 
 // Subcommands of `mailgrad lab`. What a signal leaves unfinished is left out.
@@ -65,8 +65,7 @@ command make_lab_sweep(CLI::App& parent);
 command make_lab_what_if(CLI::App& parent);
 int list_experiments();
 
-/// The subcommand that runs an experiment, prints its claims, and writes what the words ask for. What a
-/// signal leaves unfinished is left out.
+/// The subcommand that runs an experiment, prints its claims, and writes what the words ask for.
 command make_lab_experiment(CLI::App& parent, const lab::experiment& e);
 
 } // namespace mailgrad

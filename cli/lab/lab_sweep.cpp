@@ -323,8 +323,8 @@ std::string format_program() {
   return words;
 }
 
-/// The folder gets a sweep.json of its own.
 lab::sweep_folder open_folder(const sweep_args& w, const lab::sweep& s, const sweep_cells& cells) {
+  // The folder gets a sweep.json of its own, so the file of the sweep must not be that one.
   std::error_code nothing_there;
   if (fs::equivalent(w.file, fs::path(w.folder) / "sweep.json", nothing_there))
     reject("--out '{}' would replace '{}'; name another folder", w.folder, w.file);
@@ -393,7 +393,7 @@ private:
   }
 
   sweep_cells& cells_;
-  lab::sweep_folder& folder_; ///< guarded by the mutex while threads run, as the state and what shows it
+  lab::sweep_folder& folder_; ///< while threads run, mutex_ guards it, state_, shown_ and display_
   const interrupt& ctrl_c_;
   const std::vector<std::size_t> missing_;
   const unsigned threads_;

@@ -80,14 +80,14 @@ void say_failure(std::string_view words);
 /// stops nothing.
 void say_warning(std::string_view words);
 
+/// Prints "WORDS" in the same way: what is no failure.
+void say_line(std::string_view words);
+
 /// Refuses what somebody asks for: throws a std::invalid_argument with this line.
 template <class... Args>
 [[noreturn]] void reject(fmt::format_string<Args...> why, Args&&... args) {
   throw std::invalid_argument(fmt::format(why, std::forward<Args>(args)...));
 }
-
-/// Prints "WORDS" in the same way: what is no failure.
-void say_line(std::string_view words);
 
 /// Lines that other threads tell, for the one that prints.
 ///

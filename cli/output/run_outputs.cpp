@@ -110,7 +110,8 @@ void require_weights_file(const std::string& path) {
   if (!replaced_file::can_replace(path)) reject("--save: '{}' is a pipe or a device; name a file", path);
 }
 
-/// What the run itself writes while it goes on has to differ from the files behind it, and from no folder.
+/// The run itself writes --metrics and --tensorboard while it goes on: a file that no other output names, and
+/// a folder. Neither can be standard output.
 void require_metrics_apart(const output_paths& paths, std::span<const named_output> others) {
   if (paths.metrics == output_file::standard_output)
     reject("--metrics: the lines go to a file; name one, './-' for one of that name");

@@ -98,7 +98,8 @@ public:
 
   /// Whether an output goes to standard output, where nothing else may be printed then.
   bool take_standard_output() const;
-  /// Prints it, fitted to a terminal, where no output goes.
+  /// Prints the summary of a run, fitted to a terminal: to standard error if an output goes to standard
+  /// output.
   void print_summary(const std::string& text) const;
 
   /// Requires that the disk has room for the weights of these variables and this card, and that this process
@@ -108,9 +109,9 @@ public:
   void require_room(const parameter_layout& layout, const model_card& card) const;
 
   /// Writes all outputs, even if one of them fails: the weights first, as nothing else took as long to make.
-  /// Returns why outputs were not written, a line each. Weights of a run that has diverged do not replace
-  ///         better ones, unless they are the best of its tests. Those that cannot be written go to a file in
-  ///         the folder for temporary files.
+  /// Returns why outputs were not written, a line each. Weights of a run that has diverged replace no better
+  /// ones, unless they are the best of its tests. Weights that cannot be written go to a file in the folder
+  /// for temporary files.
   std::vector<std::string> write(const training_report& r, const run_trace& trace,
                                  std::span<const named_weights> weights, const model_card& card) const;
 

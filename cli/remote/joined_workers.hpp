@@ -12,16 +12,19 @@
 
 namespace mailgrad {
 
-/// What a process does while it tries to join a run: it says after a second that it waits for a server,
-/// unless it is `quiet`, and a signal ends it at once, since it has nothing to lose. Ends with the thread.
+/// What a process does while it tries to join a run: after a second it says that it waits for a server,
+/// unless it is `quiet`. A signal ends the process at once, since it has nothing to lose. This goes on until
+/// the thread that is returned is stopped or destroyed; `ctrl_c` must outlive that thread.
 std::jthread watch_connecting(const interrupt& ctrl_c, std::string address, bool quiet);
 
 /// Says how somebody in a run has ended, unless that was in good order and `quiet`.
 void say_end(const std::string& name, const net::ending& end, bool quiet);
 
 struct joining {
-  remote::join_options each{}; ///< its number is that of the first; the others follow
-  bool quiet = false;          ///< prints only what went wrong
+  /// Of each worker; its devices and callbacks are set here. `number` is that of the first; the others
+  /// follow.
+  remote::join_options each{};
+  bool quiet = false; ///< prints only what went wrong
   /// Whether the exit code of another process tells how the run has ended, so that this one tells of its
   /// workers alone.
   bool told_elsewhere = false;

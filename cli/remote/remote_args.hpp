@@ -27,7 +27,7 @@ struct worker_args {
 class local_workers {
 public:
   local_workers() = default;
-  ~local_workers();
+  ~local_workers(); ///< ends those that still live
   local_workers(const local_workers&) = delete;
   local_workers& operator=(const local_workers&) = delete;
 
@@ -37,7 +37,7 @@ public:
   /// Errors  std::system_error if a process cannot be started.
   void start(const std::string& address, std::uint32_t workers, const worker_args& words);
 
-  std::size_t ended();
+  std::size_t ended(); ///< how many have ended
   /// Waits for all of them, who end by themselves when the server has ended; kills those that take longer
   /// than two seconds.
   void wait();
@@ -68,7 +68,7 @@ public:
   ///
   /// Errors  std::invalid_argument in one line if the launcher has named no run.
   address_file(const std::filesystem::path& folder, const launch_place& place);
-  ~address_file();
+  ~address_file(); ///< removes what was published
   address_file(const address_file&) = delete;
   address_file& operator=(const address_file&) = delete;
 

@@ -1,6 +1,5 @@
 #include <mailgrad/graph/models/built_in.hpp>
 #include <mailgrad/graph/models/dlrm.hpp>
-
 #include <mailgrad/graph/models/gpt.hpp>
 #include <mailgrad/graph/models/quadratic_model.hpp>
 #include <mailgrad/options/spelling.hpp>

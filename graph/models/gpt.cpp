@@ -8,6 +8,7 @@
 namespace mailgrad {
 namespace {
 
+/// The standard deviation of the first weights, as in GPT-2.
 constexpr float deviation = 0.02F;
 
 class gpt_builder {

@@ -13,6 +13,8 @@ struct gpt_options {
   bool tied = true; ///< whether logits are products with the table of tokens; else they have own weights
 };
 
+/// Takes "layers", "width", "heads", "dropout" and "tied".
+///
 /// Errors  std::invalid_argument for a value out of range, or a width that the heads do not divide.
 gpt_options read_gpt_options(settings& s);
 

@@ -109,6 +109,7 @@ private:
 
   value result_of(const flatten_layer&) { return flatten(before()); }
 
+  /// Each draws from a seed of its own.
   value result_of(const dropout_layer& l) {
     if (request_.purpose == phase::evaluation) return before();
     return dropout(before(), l.rate, request_.seed + (std::uint64_t{place_} << 32));

@@ -21,6 +21,7 @@ std::string shown(const json& found) {
   return text;
 }
 
+/// The settings of one layer of the file. Each is taken by its name, and none may be left over.
 class layer_settings {
 public:
   layer_settings(std::string where, const json& object) : where_(std::move(where)), object_(object) {

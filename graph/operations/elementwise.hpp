@@ -18,7 +18,8 @@ struct elementwise_kind {
   std::vector<value_type> infer(type_list inputs) const;
   std::unique_ptr<executable> prepare(const fixed_types& t) const;
   std::vector<std::string> to_onnx(onnx_nodes& to, onnx_list inputs, onnx_list) const;
-  /// The result may overwrite the first operand, and that of the gradient of a function dy, the second.
+  /// The result may overwrite the first operand. A function that computes a gradient overwrites dy, the
+  /// second.
   std::size_t overwritten() const noexcept { return function >= elementwise_function::relu_gradient ? 1 : 0; }
 };
 

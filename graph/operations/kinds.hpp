@@ -89,7 +89,7 @@ struct differentiated {
 ///     static constexpr std::size_t overwritten; // the input that output 0 may overwrite; or a function
 ///     elementwise_function function;            // as operation::function()
 ///     static constexpr bool is_view = true;     // in place of prepare()
-///     static constexpr bool on_cpu_alone = true;
+///     static constexpr bool on_cpu_alone = true; // runs_on() refuses a GPU
 ///     std::vector<adjoint> gradient(const differentiated& d) const;
 ///     double more_work(type_list inputs, type_list outputs) const; // than that of writing the results
 ///     void keep(archive& a);

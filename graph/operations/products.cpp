@@ -213,6 +213,7 @@ struct batch_sizes {
   }
 };
 
+/// Checks the first three inputs of both operations. Returns the number of rows.
 std::size_t require_rows(std::span<const value_type> inputs) {
   const value_type &columns = inputs[0], &offsets = inputs[2];
   if (columns.type != dtype::int32 || columns.dims.rank() != 1)

@@ -66,7 +66,7 @@ double chain(double curvature, std::span<const float> x, std::span<float> slope)
   return loss;
 }
 
-/// What the kernel does.
+/// The kernel for one size of x: `h` are its curvatures, `answers` the numbers of output 2.
 struct quadratic_run {
   quadratic_options o;
   std::vector<float> h;

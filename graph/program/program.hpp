@@ -78,7 +78,7 @@ public:
   std::size_t kernel_count() const noexcept;
 
 private:
-  class implementation;
+  struct implementation;
   std::unique_ptr<implementation> self_;
 };
 

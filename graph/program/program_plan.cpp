@@ -86,6 +86,7 @@ private:
   std::vector<std::size_t> run_of_;
 };
 
+/// Returns the index of `v` in `values`, and appends it if it is missing.
 std::uint8_t place_of(const value& v, std::vector<value>& values) {
   const auto found = std::ranges::find(values, v);
   const auto place = static_cast<std::uint8_t>(found - values.begin());

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <typeinfo>
 
 namespace mailgrad::cuda {
@@ -18,6 +19,7 @@ std::string name_of(elementwise_function f) {
     int status = 0;
     const std::unique_ptr<char, decltype(&std::free)> name(
         abi::__cxa_demangle(typeid(Functor).name(), nullptr, nullptr, &status), &std::free);
+    if (!name) throw std::bad_alloc();
     return std::string(name.get());
   });
 }

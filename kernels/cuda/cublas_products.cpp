@@ -71,7 +71,7 @@ void require(cublasStatus_t status, const char* what) {
     fail_with(world_errc::device_failure, "{}: {}", what, cublas().words_of(status));
 }
 
-/// An object of cuBLAS that this function of it ends.
+/// Ends an object of cuBLAS by this member of cublas_functions.
 template <auto End>
 struct ends {
   template <class T>

@@ -20,6 +20,7 @@ struct chain_input {
 
 constexpr unsigned packs_of_step = 2;
 
+/// A chain of one step. All threads take the same branches.
 __global__ void step_kernel(elementwise_function f, bool unary, chain_input a, chain_input b, float* y,
                             element_range range) {
   for_packs<packs_of_step>(

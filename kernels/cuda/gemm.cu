@@ -80,6 +80,7 @@ __global__ void dots_gradient_kernel(vector_sets sets, const float* x, const flo
   }
 }
 
+/// The shared memory of a block that keeps a sample; 0: it does not fit.
 std::size_t bytes_of_block(const vector_sets& sets) {
   return floats_in_block(sets) <= most_in_block ? floats_in_block(sets) * sizeof(float) : 0;
 }

@@ -65,6 +65,7 @@ private:
   void forget_unwanted();
   const cuda_stream& stream_of_gpu() const noexcept { return std::get<cuda_stream>(where_); }
 
+  /// Pinned memory that a copy to the GPU still reads.
   struct write_under_way {
     pinned_block values;
     device_event done;

@@ -67,6 +67,7 @@ public:
   void launch(void* stream) const { runtime::launch_graph(graph_, stream); }
 
 private:
+  /// Ends a capture that failed, so that the stream can be used again.
   static void abandon(void* stream) noexcept;
 
   void* graph_ = nullptr;
@@ -113,8 +114,8 @@ class stream_events {
 public:
   stream_events(std::uint32_t gpu, void* stream) : gpu_(gpu), stream_(stream) {}
 
-  /// Returns an event that passes when all that is queued so far is done. At the end of a step its record,
-  /// `told_by`, tells the host by this ticket.
+  /// Returns an event that passes when all that is queued so far is done. If that ends a step, `told_by` is
+  /// its record, and tells the host by this ticket.
   device_event record(std::shared_ptr<const step_record> told_by = nullptr, std::uint64_t ticket = 0);
 
 private:

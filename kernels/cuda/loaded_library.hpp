@@ -38,8 +38,8 @@ private:
   const char* name_;
 };
 
-/// The functions of a library, which they keep open until the process ends. One that is of no use is not
-/// tried again.
+/// The functions of a library, which stays open until the process ends. One that is of no use is closed and
+/// not tried again.
 ///
 /// Errors  device_error that the constructor of Functions throws.
 template <class Functions>

@@ -23,7 +23,7 @@ struct apply_to_packs {
   }
 };
 
-/// A pack of shared memory, or of memory whose loads nvcc may choose.
+/// A pack by whatever load nvcc chooses, of shared memory too.
 __device__ inline float_pack plain_pack(const float* x) { return *reinterpret_cast<const float_pack*>(x); }
 
 /// One number, or four or eight neighbours that are aligned: what a few instructions move.

@@ -15,6 +15,7 @@ using floats = channels_of<float, count>;
 template <unsigned count>
 using positions = channels_of<std::int32_t, count>;
 
+/// Positions from `first` up to but not including `last`.
 struct range {
   std::int32_t first, last;
 };

@@ -60,6 +60,7 @@ public:
       }
     }
   }
+  /// Calls visit(first column, number of columns, panel).
   template <class Visit>
   void for_each(std::span<const float> memory, Visit visit) const {
     for (std::size_t column = 0; column < columns_; column += tile::columns)

@@ -27,6 +27,7 @@ void copy_few(const float* from, float* to, std::size_t count) {
   if constexpr (Piece > 1) copy_few<Piece / 2>(from, to, count);
 }
 
+/// Transposes a matrix with fewer rows than a square and at least as many columns.
 inline void transpose_few_rows(const float* from, std::size_t from_stride, float* to, std::size_t to_stride,
                                std::size_t rows, std::size_t columns) {
   constexpr std::size_t side = simd::width;
@@ -41,6 +42,7 @@ inline void transpose_few_rows(const float* from, std::size_t from_stride, float
   }
 }
 
+/// Transposes a matrix with fewer columns than a square and at least as many rows.
 inline void transpose_few_columns(const float* from, std::size_t from_stride, float* to,
                                   std::size_t to_stride, std::size_t rows, std::size_t columns) {
   constexpr std::size_t side = simd::width;
@@ -269,6 +271,7 @@ constexpr std::array<multiply_function<Left, Right>, rows> multiply_table(std::i
   return {multiply<Left, Right, Rows + 1, Vectors>...};
 }
 
+/// The functions, indexed by the number of rows less one.
 template <class Left, class Right, std::size_t Vectors>
 inline constexpr auto
     multiply_of_rows = multiply_table<Left, Right, Vectors>(std::make_index_sequence<rows>{});

@@ -59,6 +59,7 @@ inline std::size_t rows_at_once(std::size_t columns) {
   return std::max<std::size_t>(1, elements / std::max<std::size_t>(1, columns));
 }
 
+/// y = scale (x - its largest element).
 inline void shift_row(const float* x, float* y, std::size_t n, float scale = 1) {
   float largest = n > 0 ? x[0] : 0;
 #pragma omp simd reduction(max : largest)
@@ -73,6 +74,7 @@ inline void exponentiate(float* y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] = approximate::exp_of_negative(y[i]);
 }
 
+/// Divides y by its sum, and returns the sum.
 inline float normalise_row(float* y, std::size_t n) {
   const float sum = row_sum(n, [y](std::size_t i) { return y[i]; });
   const float factor = 1 / sum;

@@ -63,10 +63,10 @@ struct blocked_image {
 /// The common part of both gradients that skip zeros: the layout of the image and that of the weights.
 class sparse_plan : public convolution_plan {
 public:
-  /// `counts`: how many numbers of terms the gradient notes.
-  sparse_plan(const convolution_shape& c, std::unique_ptr<convolution_plan> dense, std::size_t counts)
+  /// `places`: how many numbers list_terms() keeps to find the terms again.
+  sparse_plan(const convolution_shape& c, std::unique_ptr<convolution_plan> dense, std::size_t places)
       : shape_(c), layout_(c.windows), add_terms_(add_terms_of(layout_.run / packet_size)),
-        dense_(std::move(dense)), counts_(counts) {}
+        dense_(std::move(dense)), place_count_(places) {}
 
   std::size_t scratch_bytes() const noexcept override {
     scratch_parts parts;
@@ -77,12 +77,13 @@ public:
 protected:
   struct memory {
     std::span<float> runs, image;
-    std::span<term> terms; ///< with room for every window and output channel
-    std::span<std::uint32_t> counts;
+    std::span<term> terms;           ///< with room for every window and output channel
+    std::span<std::uint32_t> places; ///< as list_terms() of each gradient says
   };
   memory take(scratch_parts& parts) const {
     return {parts.take<float>(runs_size()), parts.take<float>(layout_.size()),
-            parts.take<term>(grid().windows() * shape_.out_channels), parts.take<std::uint32_t>(counts_)};
+            parts.take<term>(grid().windows() * shape_.out_channels),
+            parts.take<std::uint32_t>(place_count_)};
   }
 
   const window_grid& grid() const { return shape_.windows; }
@@ -139,7 +140,7 @@ protected:
   blocked_image layout_;
   add_terms_function add_terms_;
   std::unique_ptr<convolution_plan> dense_;
-  std::size_t counts_;
+  std::size_t place_count_;
 };
 
 std::uint64_t byte_of_mask(const float* values) noexcept {
@@ -178,17 +179,18 @@ public:
   }
 
 private:
-  /// The terms of all windows, one window after the other. A count is the first term of a window, or the end.
+  /// The terms of all windows, one window after the other. A place is the first term of a window; the last is
+  /// the end.
   void list_terms(const float* dy, const memory& m) const {
     std::uint32_t count = 0;
     for (std::size_t window = 0; window < grid().windows(); ++window) {
-      m.counts[window] = count;
+      m.places[window] = count;
       const float* values = dy + window * shape_.out_channels;
       for_each_filled(values, shape_.out_channels, [&](std::size_t out) {
         m.terms[count++] = {values[out], static_cast<std::uint32_t>(out * layout_.run)};
       });
     }
-    m.counts[grid().windows()] = count;
+    m.places[grid().windows()] = count;
   }
 
   void add_image(const memory& m) const {
@@ -200,7 +202,7 @@ private:
           if (row < rows.first || row >= rows.last) continue;
           float* sums = &m.image[block * layout_.block_size() + row * layout_.width * layout_.channels];
           for (std::size_t j = 0; j < grid().out_width; ++j) {
-            const std::uint32_t* bounds = &m.counts[i * grid().out_width + j];
+            const std::uint32_t* bounds = &m.places[i * grid().out_width + j];
             add_terms_(sums + layout_.window_offset(grid(), i, j),
                        m.terms.subspan(bounds[0], bounds[1] - bounds[0]), &m.runs[run_offset(block, row, 0)]);
           }
@@ -233,14 +235,14 @@ public:
   }
 
 private:
-  /// The terms by output channel, each with room for every window. A count is the number of terms of one.
+  /// The terms by output channel, each with room for every window. A place is how many terms a channel has.
   void list_terms(const float* dy, const memory& m) const {
-    std::ranges::fill(m.counts, 0U);
+    std::ranges::fill(m.places, 0U);
     for (std::size_t i = 0; i < grid().out_height; ++i)
       for (std::size_t j = 0; j < grid().out_width; ++j, dy += shape_.out_channels) {
         const auto offset = static_cast<std::uint32_t>(layout_.window_offset(grid(), i, j));
         for_each_filled(dy, shape_.out_channels, [&](std::size_t out) {
-          m.terms[out * grid().windows() + m.counts[out]++] = {dy[out], offset};
+          m.terms[out * grid().windows() + m.places[out]++] = {dy[out], offset};
         });
       }
   }
@@ -251,7 +253,7 @@ private:
         const float* values = &m.image[block * layout_.block_size() + row * layout_.width * layout_.channels];
         for (std::size_t out = 0; out < shape_.out_channels; ++out)
           add_terms_(&m.runs[run_offset(block, row, out)],
-                     m.terms.subspan(out * grid().windows(), m.counts[out]), values);
+                     m.terms.subspan(out * grid().windows(), m.places[out]), values);
       }
   }
 };

@@ -89,9 +89,7 @@ double exact_error(const problem& p, const wire_way& w, std::uint32_t workers, s
   return std::sqrt(mean_square(versions.back()));
 }
 
-/// At the minimum the gradients of workers with unlike data differ from 0, and add up to 0. Each sends its
-/// largest numbers, along the steepest axes, where the sum is 0: what it keeps of the others is what moves
-/// them.
+/// Errors against a recursion, and what feedback does for workers of unlike data.
 void claim_compressed_errors(const experiment_options& options, experiment_result& result) {
   for (const std::uint32_t workers : {1U, 5U})
     for (const wire_way& w : wire_ways) {
@@ -100,6 +98,8 @@ void claim_compressed_errors(const experiment_options& options, experiment_resul
       result.expect(fmt::format("error after 60 updates, delay {}, {}", workers - 1, w.name()), "",
                     "recursion", exact, error_of(p, w, workers, 60, options), 1e-3 * exact);
     }
+  // At the minimum the gradients of workers with unlike data differ from 0, and add up to 0. Each sends its
+  // largest numbers, along the steepest axes, where the sum is 0: what it keeps of the others moves them.
   const problem unlike{10, 0.05, {-3, -1, 1, 3}};
   const double without = error_of(unlike, quarter_alone, 4, 4000, options);
   result.expect("4 workers of unlike data end at, with feedback", "", "a third of that without", without / 3,

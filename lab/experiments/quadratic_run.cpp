@@ -1,7 +1,5 @@
 #include <mailgrad/lab/experiments/quadratic_run.hpp>
 
-#include <mailgrad/lab/theory.hpp>
-
 #include <numeric>
 
 namespace mailgrad::lab {
@@ -59,10 +57,6 @@ quadratic_outcome run_quadratic(const quadratic_case& c, const experiment_option
   made.weights.assign(weights.begin(), weights.end());
   if (c.trace_events > 0) made.trace = run.trace();
   return made;
-}
-
-double seeds_mean::by_chance() const {
-  return students_quantile(spread.seeds - 1, 1e-4) * spread.error_of_mean();
 }
 
 double chance_of_mean(double deviation, double count) { return 4 * deviation / std::sqrt(count); }

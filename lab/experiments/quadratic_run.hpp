@@ -39,7 +39,7 @@ struct quadratic_case {
   std::function<void(rank, instant, std::span<const float>)> on_read{};
 };
 
-/// One of plain descent, without a cure.
+/// A case of plain descent, without a cure.
 inline quadratic_case case_of(std::string model, std::uint32_t workers, std::string delays,
                               std::string policy, double learning_rate, std::uint64_t steps,
                               std::uint64_t seed) {
@@ -64,7 +64,7 @@ auto over_seeds(const experiment_options& options, std::uint64_t seeds, const Fi
   for (std::uint64_t s = 0; s < seeds; ++s) found.push_back(find(options.seed + s));
   return found;
 }
-/// The mean of that.
+/// The mean of what is found with each seed.
 template <class Find>
 seeds_mean mean_over_seeds(const experiment_options& options, std::uint64_t seeds, const Find& find) {
   return mean_over_seeds(over_seeds(options, seeds, find));

@@ -2,6 +2,7 @@
 
 #include <mailgrad/files/locks.hpp>
 #include <mailgrad/lab/sweep/sweep_file.hpp>
+#include <mailgrad/lab/virtual_run.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -42,6 +42,7 @@ constexpr figure_kind figure_kinds[] = {
     {"loss of the last steps", &sweep_row::final_loss, &sweep_summary::final_loss}};
 constexpr judged_figure judged_figures[] = {judged_figure::test_accuracy, judged_figure::test_rmse,
                                             judged_figure::test_loss, judged_figure::final_loss};
+static_assert(std::size(figure_kinds) == std::size(judged_figures));
 
 const figure_kind& kind_of(judged_figure f) noexcept { return figure_kinds[static_cast<std::size_t>(f)]; }
 

@@ -87,7 +87,7 @@ public:
   struct options {
     const http_handler& answer; ///< these outlive the connection
     const http_limits& limits;
-    std::function<void()> on_stream; ///< it takes events from now on
+    std::function<void()> on_stream; ///< called when this client takes events from now on
     std::function<void(http_connection&)> on_end;
   };
 

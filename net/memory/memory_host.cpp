@@ -1,4 +1,4 @@
-#include <mailgrad/net/memory/memory_host.hpp>
+#include <mailgrad/net/memory/peer_memory.hpp>
 
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/memory/memory_network.hpp>
@@ -127,8 +127,8 @@ public:
   }
 
 private:
-  /// What this gives. Once the peer is believed no more, a failure; whoever would wait is told to look, and
-  /// then hears of it.
+  /// What `work` gives. If the peer is believed no more: a failure, or true, so that whoever would wait looks
+  /// and then hears of it.
   template <class Work>
   std::invoke_result_t<Work> while_believed(Work work) {
     try {

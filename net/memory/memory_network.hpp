@@ -5,7 +5,8 @@
 namespace mailgrad::net {
 
 struct memory_options {
-  /// How long the thread reads again and again before it sleeps.
+  /// How long the thread reads again and again before it sleeps; an answer that finds it awake is heard
+  /// sooner.
   std::chrono::microseconds spin = usual_spin();
   /// For how long connect() tries again where nobody listens, since a server may be started later.
   std::chrono::milliseconds patience{10'000};

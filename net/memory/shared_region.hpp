@@ -49,18 +49,18 @@ public:
   bool is_called() noexcept;
 
 protected:
-  /// What both sides share of one of them.
+  /// What one side writes into the memory of both: its count, and its flag.
   struct shared_end {
     std::uint64_t* count;
     std::uint32_t* calls;
-    const char* what; ///< is counted, in words
+    const char* what; ///< what `count` counts, for errors
   };
 
   /// `free` bytes may be moved before the other side has done anything.
   ring_side(std::span<std::byte> data, std::size_t free, shared_end mine, shared_end theirs) noexcept
       : data_(data), free_(free), my_end_(mine), their_end_(theirs) {}
 
-  /// How much may be moved now.
+  /// How much may be moved now. Only counts of the other side that fit this side's own are believed.
   std::size_t movable();
   /// Moves what these places hold, or may hold, as far as it goes, and looks again for what the other side
   /// has done meanwhile. How much went.

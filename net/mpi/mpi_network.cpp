@@ -2,14 +2,12 @@
 
 #include <mailgrad/net/listen_address.hpp>
 #include <mailgrad/net/mpi/mpi_sums.hpp>
+#include <mailgrad/net/thread_call.hpp>
 
 #include <atomic>
 #include <condition_variable>
 #include <list>
 #include <set>
-
-// How connections come to be. A client asks its server's rank for a connection, by a number of its own that
-// stands for two tags; the server takes it or refuses it. All of it has the tag 0.
 
 namespace mailgrad::net {
 
@@ -20,6 +18,8 @@ constexpr int most_messages_a_turn = 16; // of a connection, so the others do no
 constexpr instant least_pause = std::chrono::microseconds{20};
 constexpr instant most_pause = std::chrono::milliseconds{1};
 
+// How connections come to be. A client asks its server's rank for a connection, by a number of its own that
+// stands for two tags; the server takes it or refuses it. All of it has the tag 0.
 constexpr int greeting_tag = 0;
 constexpr std::size_t greeting_bytes = 9;
 constexpr std::uint32_t greeting_magic = 0x6970'676d; // "mgpi"
@@ -71,7 +71,7 @@ public:
                            count);
     }
     const std::span<std::byte> place = at && count > 0 ? at->place(id_) : std::span<std::byte>{};
-    if (count > 0 && place.size() >= count) {
+    if (at && count > 0 && place.size() >= count) {
       mpi_->receive(route_.peer, route_.in, place.first(count));
       at->filled(id_, count, now);
       return true;
@@ -301,7 +301,7 @@ private:
 /// spin it pauses between two looks, for a quarter of the time that nothing came, but from 20 us to 1 ms: a
 /// message waits no longer than that, and an idle thread takes a few thousandths of a core. While a sum is
 /// under way the pause stays at 20 us, since the other ranks wait for what this one passes on.
-/// Threads its own, except for post(), on_thread(), abandon() and what does not change.
+/// Threads any for post(), on_thread(), abandon(), here(), options() and now(); its own for the rest.
 class mpi_loop {
 public:
   /// Begins MPI.
@@ -318,8 +318,8 @@ public:
     }
   }
   /// Waits until the last bytes have gone and every rank has stopped. The rank of a server waits for no rank
-  /// that has not even heard its goodbye 2 s later, and leaves MPI as it is then. So does a rank that was
-  /// abandoned, which waits for nobody.
+  /// that has not even heard its goodbye 2 s later, and leaves MPI as it is then. An abandoned
+  /// rank sends its last bytes, waits for no other rank, and leaves MPI as it is.
   ~mpi_loop() {
     post([this] {
       while (!hosts_.empty()) forget(*hosts_.begin()->first);

@@ -83,7 +83,7 @@ void outbox::sent(std::size_t count) {
 }
 
 bool stream_connection::turn() {
-  // A pipe whose socket does not tell it may take something again.
+  // The pipe may take something again although its socket does not say so.
   const bool room = is_blocked_ && bytes_->tells_room_as_input() && bytes_->has_room();
   if (room) is_blocked_ = false;
   if (!host) return leave_nothing(), false;

@@ -1,5 +1,6 @@
-#include <mailgrad/net/stream/stream_host.hpp>
 #include <mailgrad/net/stream/stream_loop.hpp>
+
+#include <mailgrad/net/stream/stream_host.hpp>
 #include <mailgrad/tensor/device.hpp>
 
 namespace mailgrad::net {

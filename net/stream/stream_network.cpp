@@ -1,6 +1,7 @@
 #include <mailgrad/net/stream/stream_network.hpp>
 
 #include <mailgrad/net/stream/stream_host.hpp>
+#include <mailgrad/net/thread_call.hpp>
 
 namespace mailgrad::net {
 

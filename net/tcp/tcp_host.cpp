@@ -1,4 +1,4 @@
-#include <mailgrad/net/tcp/tcp_host.hpp>
+#include <mailgrad/net/tcp/tcp_dialer.hpp>
 
 #include <mailgrad/net/tcp/tcp_network.hpp>
 #include <mailgrad/net/tls/tls_pipe.hpp>

@@ -26,7 +26,7 @@ std::string authorities_of(const SSL* connection) {
   return sk_X509_NAME_num(names) > 0 ? openssl::common_name(sk_X509_NAME_value(names, 0)) : "";
 }
 
-constexpr std::byte handshake_record{22}, data_record{23};
+constexpr std::byte handshake_record{of_handshake}, data_record{23};
 
 std::size_t number_of(std::span<const std::byte> digits) {
   std::size_t n = 0;
@@ -213,7 +213,8 @@ moved tls_pipe::look() {
     return {};
   }
   const std::string_view said = as_text(byte_view{first}.first(static_cast<std::size_t>(n)));
-  if (said.front() != 'm') return refuse(fmt::format("'{}'", printable(said))); // as our frames begin
+  // Our frames begin with 'm'.
+  if (said.front() != 'm') return refuse(fmt::format("'{}'", printable(said)));
   if (side_ == side::server) return refuse("a peer without keys");
   hears_plainly_ = true;
   stage_ = stage::listening;

@@ -1,7 +1,7 @@
 #include <mailgrad/net/memory/memory_network.hpp>
 
 #include <mailgrad/net/listen_address.hpp>
-#include <mailgrad/net/memory/memory_host.hpp>
+#include <mailgrad/net/memory/peer_memory.hpp>
 #include <mailgrad/net/memory/shared_heap.hpp>
 #include <mailgrad/net/memory/shared_region.hpp>
 #include <mailgrad/tests/net/awaited_layers.hpp>

@@ -1,7 +1,7 @@
 #include <mailgrad/net/memory/shared_heap.hpp>
 
 #include <mailgrad/net/ending.hpp>
-#include <mailgrad/net/memory/memory_host.hpp>
+#include <mailgrad/net/memory/peer_memory.hpp>
 
 #include <gmock/gmock.h>
 

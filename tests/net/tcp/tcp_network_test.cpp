@@ -1,6 +1,6 @@
 #include <mailgrad/net/tcp/tcp_network.hpp>
 
-#include <mailgrad/net/tcp/tcp_host.hpp>
+#include <mailgrad/net/tcp/tcp_dialer.hpp>
 #include <mailgrad/tests/net/awaited_layers.hpp>
 #include <mailgrad/tests/net/tcp/plain_listener.hpp>
 #include <mailgrad/tests/support/http_client.hpp>
