@@ -6,8 +6,8 @@
 # PRIVATE  targets that only our sources use (DNNL::dnnl, CAF::core)
 # CUDA_SOURCES, NO_CUDA_SOURCES  see mailgrad_cuda.cmake
 #
-# A preset may compile several sources as one (CMAKE_UNITY_BUILD), so no name stands in two of their unnamed namespaces;
-# scripts/check-names looks.
+# A preset may compile several sources as one (CMAKE_UNITY_BUILD). The compiler then names what stands in two of their
+# unnamed namespaces.
 include_guard()
 include(GNUInstallDirs)
 
