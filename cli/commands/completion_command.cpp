@@ -138,7 +138,7 @@ std::string begin_of(const std::string& what) {
 }
 
 /// Between quotes of a shell, in which `quote` stands for one.
-std::string in_quotes(std::string_view text, std::string_view quote) {
+std::string shell_quoted(std::string_view text, std::string_view quote) {
   std::string all = "'";
   for (const char c : text) c == '\'' ? all += quote : all += c;
   return all + "'";
@@ -146,7 +146,7 @@ std::string in_quotes(std::string_view text, std::string_view quote) {
 
 std::string for_zsh(const std::vector<declared_command>& all) {
   const auto entry = [](const std::string& name, const std::string& what) {
-    return ' ' + in_quotes(name + ':' + begin_of(what), "'\\''");
+    return ' ' + shell_quoted(name + ':' + begin_of(what), "'\\''");
   };
   std::string text = "#compdef mailgrad\n"
                      "# Completes the words of mailgrad in zsh: source <(mailgrad completion zsh)\n"
@@ -195,7 +195,7 @@ std::string when_in(const declared_command& c) {
 }
 
 std::string for_fish(const std::vector<declared_command>& all) {
-  const auto what = [](const std::string& words) { return " -d " + in_quotes(begin_of(words), "\\'"); };
+  const auto what = [](const std::string& words) { return " -d " + shell_quoted(begin_of(words), "\\'"); };
   std::string text = "# Completes the words of mailgrad in fish: mailgrad completion fish | source\n";
   for (const declared_command& c : all) {
     const std::string next = c.words.empty() ? "" : "; and test (count (commandline -opc)) -eq 2";

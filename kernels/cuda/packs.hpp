@@ -11,6 +11,8 @@ struct operand_packs {
   float_pack a, b;
 };
 
+namespace { // each source has its own: elementwise.cu is compiled without contraction, broadcast.cu with it
+
 /// Puts f(a, b) in the place of a, for `count` times four elements.
 template <unsigned count>
 struct apply_to_packs {
@@ -22,6 +24,8 @@ struct apply_to_packs {
       for (unsigned k = 0; k < float_pack::size; ++k) x[i].a.v[k] = apply(f, x[i].a.v[k], x[i].b.v[k]);
   }
 };
+
+} // namespace
 
 /// A pack by whatever load nvcc chooses, of shared memory too.
 __device__ inline float_pack plain_pack(const float* x) { return *reinterpret_cast<const float_pack*>(x); }
