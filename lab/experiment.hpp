@@ -172,8 +172,8 @@ struct experiment {
   bool takes_data = false; ///< whether experiment_options::data makes a difference to it
 };
 
-/// All experiments, in the order in which they are listed. A new one is a file in experiments/ and a line
-/// here.
+/// All experiments, in the order in which they are listed. A new one is a file in experiments/ and a row in
+/// experiment.cpp.
 std::span<const experiment> experiments() noexcept;
 
 /// Lines "experiment,figure,series,x,y,spread" below a header line; one for each point of each figure.

@@ -4,8 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-// The table of figures. All outputs of a run, and what `mailgrad report` reads, are loops over it.
-// scripts/check-pages compares its names and units with the pages.
+// The table of figures. JSON, CSV, TensorBoard and what `mailgrad report` reads are loops over it. So is
+// Prometheus, to which cli/live/live_page.cpp adds metrics of its own. The tool's summary is written by hand
+// (cli/output/format_report.cpp). scripts/check-pages compares names and units with the pages.
 
 namespace mailgrad {
 

@@ -118,7 +118,8 @@ struct delayed_nesterov_update {
 /// Every update rule, with its factors for one step: `rule(w, g, state...)` changes one weight and its
 /// `states` floats.
 ///
-/// A rule in this list runs on dense and sparse gradients, on the host and on a GPU. There is no other list.
+/// A rule in this list runs on dense and sparse gradients, on the host and on a GPU. optimizer_options::rule
+/// lists the options of each.
 using update_rule = std::variant<sgd_update, momentum_update, nesterov_update, adagrad_update, rmsprop_update,
                                  adam_update, delayed_nesterov_update>;
 
