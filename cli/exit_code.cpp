@@ -61,8 +61,10 @@ extern "C" void on_signal(int number) {
   }
   constexpr int same_event = 250;
   if (const int since = now - first_came; since >= 0 && since < same_event) return;
+  const char* const words = words_of_second.exchange(nullptr);
+  if (!words) return; // another thread has had one, and ends the process when the words are out
   print(on_terminal == 0 ? "mailgrad: " : "\nmailgrad: ");
-  print(words_of_second);
+  print(words);
   print("\n");
   std::signal(number, SIG_DFL);
   std::raise(number); // the signal is delivered when this handler returns
