@@ -42,8 +42,10 @@ NO_CODE = {
 LAUNCHERS = ["mpirun", "srun", "ssh", "sudo"]
 IDLE = ["scp", "curl", "jq", "tail", "dot", "prometheus", "tensorboard", "hostname", "sleep"]
 NOTED = ["mailgrad", "cmake"]
+# A call is one write, since calls of two scripts may come at once.
 NOTE = """#!/bin/sh
-{ printf '%s\\037' "${0##*/}" "$@"; printf '\\036'; } >> "$CALLS"
+words=$(printf '%s\\037' "${0##*/}" "$@")
+printf '%s\\036' "$words" >> "$CALLS"
 """
 LAUNCH = """#!/bin/sh
 while [ $# -gt 0 ] && [ "$1" != mailgrad ]; do shift; done
