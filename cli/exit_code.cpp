@@ -62,7 +62,7 @@ extern "C" void on_signal(int number) {
   constexpr int same_event = 250;
   if (const int since = now - first_came; since >= 0 && since < same_event) return;
   const char* const words = words_of_second.exchange(nullptr);
-  if (!words) return; // another thread has had one, and ends the process when the words are out
+  if (!words) return; // a handler on another thread writes them, and then ends the process
   print(on_terminal == 0 ? "mailgrad: " : "\nmailgrad: ");
   print(words);
   print("\n");

@@ -11,7 +11,7 @@ struct operand_packs {
   float_pack a, b;
 };
 
-namespace { // each source has its own: elementwise.cu is compiled without contraction, broadcast.cu with it
+namespace { // one for each source: elementwise.cu is compiled without contraction, broadcast.cu with it
 
 /// Puts f(a, b) in the place of a, for `count` times four elements.
 template <unsigned count>
